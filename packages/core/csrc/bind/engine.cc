@@ -379,6 +379,7 @@ void bind_runs(py::class_<Engine>& engine) {
       .def("clone", &Engine::clone)
       .def("stop", &Engine::stop)
       .def("limit_plans", &Engine::limit_plans, py::arg("max_plans"), py::arg("max_bytes") = 0)
+      .def("set_flush_denormals", &Engine::set_flush_denormals, py::arg("on"))
       .def("release_memory", &Engine::release_memory)
       .def("run_profiled", &run_profiled, py::arg("inputs"))
       .def_property_readonly("has_control_flow", &Engine::has_control_flow)

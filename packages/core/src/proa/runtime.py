@@ -100,6 +100,13 @@ class Engine(Protocol):
         """
         ...
 
+    def set_flush_denormals(self, on: bool) -> None:
+        """Whether subnormal numbers count as 0 in a run, in this engine and its clones.
+
+        False at first, so that results have the bits of the dynamic graph.
+        """
+        ...
+
     def release_memory(self) -> int:
         """Free the arena and the plans; returns the bytes freed."""
         ...

@@ -51,6 +51,7 @@ proa::EngineOptions options(int32_t threads) {
   proa::EngineOptions o;
   o.threads = threads;
   o.stored_chains = true;
+  o.flush_denormals = true;
   return o;
 }
 

@@ -23,6 +23,7 @@ proa::EngineOptions options(const proa_config& config) {
   o.threads = config.threads;
   o.max_plans = config.plans;
   o.max_plan_bytes = config.plan_bytes;
+  o.flush_denormals = true;
   o.stored_chains = config.optimize && config.chains;
   return o;
 }

@@ -157,6 +157,7 @@ def build_engine(config: Config) -> Engine:
     else:
         engine = _engine_as_stored(config)
     engine.limit_plans(*config.plan_cache())
+    engine.set_flush_denormals(True)
     return engine
 
 

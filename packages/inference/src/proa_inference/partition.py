@@ -159,6 +159,11 @@ class PartitionedEngine:
         for engine in self._engines():
             engine.limit_plans(max_plans, max_bytes)
 
+    def set_flush_denormals(self, on: bool) -> None:
+        """As of an Engine, for each part that Proa runs."""
+        for engine in self._engines():
+            engine.set_flush_denormals(on)
+
     def release_memory(self) -> int:
         """As of an Engine."""
         return sum(engine.release_memory() for engine in self._engines())

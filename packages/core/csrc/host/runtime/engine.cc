@@ -388,7 +388,8 @@ const std::vector<std::pair<std::string, std::string>>& Engine::metadata() const
 
 void Engine::run(const View* inputs, View* outputs) {
   const std::lock_guard<std::mutex> lock(impl_->mutex);
-  const FlushDenormals flush;
+  std::optional<FlushDenormals> flush;
+  if (impl_->options.flush_denormals) flush.emplace();
   if (impl_->flow.has_value()) return impl_->run_flow(inputs, outputs);
   Plan& plan = impl_->plan_for(inputs).plan;
   for (size_t i = 0; i < impl_->model->outputs.size(); ++i) {
@@ -493,6 +494,11 @@ const std::vector<uint32_t>& Engine::unread_weights() const {
 size_t Engine::arena_bytes() const {
   const std::lock_guard<std::mutex> lock(impl_->mutex);
   return impl_->run_bytes();
+}
+
+void Engine::set_flush_denormals(bool on) {
+  const std::lock_guard<std::mutex> lock(impl_->mutex);
+  impl_->options.flush_denormals = on;
 }
 
 void Engine::limit_plans(int max_plans, size_t max_bytes) {

@@ -86,6 +86,7 @@ struct EngineOptions {
   size_t max_plan_bytes = 0;  // of their tables, beyond which all but the last are dropped; 0: any
   bool verify_checksum = true;      // read the whole file once and find flipped bits
   std::vector<EngineChain> chains;  // in order and apart from each other
+  bool flush_denormals = false;     // subnormal numbers count as 0 during run()
   bool stored_chains = false;       // take those that the file's metadata names, if it does
   /// How each node is computed, where that was measured; empty with control flow.
   std::vector<uint8_t> strategies;  // Strategy of proa/base/call.h
@@ -136,7 +137,7 @@ class Engine {
   /// Runs the model on inputs().size() arrays in any strides, which are read in
   /// place. An output whose `data` is nullptr is set to memory of the engine,
   /// row-major, valid until its next run; else the result is written there, and
-  /// must have that dtype and shape (see output_specs). Subnormal numbers count as 0 meanwhile.
+  /// must have that dtype and shape (see output_specs).
   void run(const View* inputs, View* outputs);
   /// The same with updates; `inputs` (and `outputs` of the first part, for the second) are set.
   void run_part(RunPart part, EngineRun* run);
@@ -152,6 +153,8 @@ class Engine {
 
   /// max_plans and max_plan_bytes of the options, from now on.
   void limit_plans(int max_plans, size_t max_bytes);
+  /// flush_denormals of the options, from now on and for later clones.
+  void set_flush_denormals(bool on);
   /// Frees the arena, the plans and what runs left; the next run builds its plan again. Returns the
   /// bytes freed. Outputs in memory of the engine are no longer valid.
   size_t release_memory();
