@@ -13,7 +13,7 @@ from proa.ir.passes import optimize
 from proa.ir.verify import verify
 from proa.static import InputSpec
 from proa_slim import QuantConfig, quant_post_dynamic, quant_post_static
-from proa_slim.quant import post_training
+from proa_slim.quant import post_static
 from proa_slim.quant.gptq import gptq
 from proa_slim.quant.weight_only import four_bits
 
@@ -239,8 +239,8 @@ def test_calibration_folds_norms_stores_an_lstm_in_8_bits_and_writes_no_samples(
         seen.append(list(tmp_path.iterdir()))
         return convert(*arguments)
 
-    convert = post_training.convert
-    monkeypatch.setattr(post_training, "convert", converted)
+    convert = post_static.convert
+    monkeypatch.setattr(post_static, "convert", converted)
     config = QuantConfig("abs_max", ops=("conv2d", "linear", "recurrent"))
     model = quant_post_static(net, spec, [x], config)
     assert seen == [[]]  # after calibration, before its files could be removed

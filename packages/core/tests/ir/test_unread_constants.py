@@ -76,6 +76,15 @@ PACKED: dict[str, Callable[[Builder], Value]] = {
     "conv2d_transpose": lambda b: b.conv2d_transpose(
         _image(b, 48), b.parameter("w", some(48, 96, 3, 3)), stride=[2, 2]
     ),
+    "linear_dynamic": lambda b: b.linear_dynamic(
+        _rows(b), b.parameter("w", integers(160, 192)),
+        b.parameter("scales", np.full(192, 0.01, np.float32)), None,
+    ),
+    "linear_weight_only": lambda b: b.linear_weight_only(
+        _rows(b), b.parameter("w", integers(192, 160).view(np.uint8)),
+        b.parameter("scales", np.full((192, 5), 0.01, np.float32)), None, None,
+        bits=8, group=32,
+    ),
     "conv2d_grad_input": lambda b: b.conv2d_grad_input(
         _image(b, 48), b.parameter("w", some(48, 96, 3, 3)),
         b.constant(np.zeros((2, 96, 11, 11), np.float32)),

@@ -11,7 +11,7 @@ from typing import Any
 
 from proa.schema.ops.conv import _GEOMETRY
 from proa.schema.ops.linear import _ACT
-from proa.schema.row import op
+from proa.schema.row import REFUSED, op
 
 op(
     "quantize(x, scale, *, axis: int = -1)",
@@ -99,7 +99,7 @@ op(
     "per_row: bool = True, symmetric: bool = True)",
     shape="linear_dynamic",
     dtypes=("float32",),
-    grad=None,
+    grad=REFUSED,
     scratch=True,
     pack="w",
     extra_isas=("neondot",),
@@ -118,7 +118,7 @@ op(
     f'act: {_ACT} = "none")',
     shape="linear_weight_only",
     dtypes=("float32", "float16", "bfloat16"),
-    grad=None,
+    grad=REFUSED,
     scratch=True,
     pack="w",
     doc="act(x @ v + bias) with v[k, o] = (q[o, k] - zero[o, k // group]) * scale[o, k "

@@ -16,6 +16,7 @@ from proa.interop.exporter.target import Ref
 from proa.interop.onnx.exporter.call import Call
 from proa.interop.onnx.exporter.ops.image import activated, conv2d
 from proa.interop.onnx.exporter.ops.linear import linear
+from proa.interop.onnx.exporter.standard import reduce
 from proa.interop.onnx.exporter.table import export_row
 
 
@@ -148,11 +149,56 @@ def linear_int8(
     return _finished(c, linear(c, wide, weights, bias), residual, **ending)
 
 
+@export_row("linear_dynamic", since=11)
+def linear_dynamic(
+    c: Call, x: Ref, w: Ref, scale: Ref, bias: Ref | None = None, *, act: str,
+    per_row: bool, symmetric: bool,
+) -> Ref:  # fmt: skip
+    low, high = (_range(c, op, x, per_row) for op in ("Min", "Max"))
+    if symmetric:
+        step = _step(c, c.op("Max", high, c.op("Neg", low)), 127)
+        whole = c.op("Round", c.op("Div", x, step))
+        products = c.op("MatMulInteger", c.cast(whole, "int8"), w)
+    else:
+        step = _step(c, c.op("Sub", high, low), 255)
+        zero = c.op("Round", c.op("Neg", c.op("Div", low, step)))
+        whole = c.op("Add", c.op("Round", c.op("Div", x, step)), zero)
+        bounds = (c.const(np.float32(end), "float32") for end in (0, 255))
+        bytes_ = c.cast(c.op("Clip", whole, *bounds), "uint8")
+        # sum((q - zero) * w) = sum(q * w) - zero * sum(w)
+        columns = reduce(c, "ReduceSum", c.cast(w, "int32"), [0], keepdim=False)
+        surplus = c.op("Mul", c.cast(zero, "int32"), columns)
+        products = c.op("Sub", c.op("MatMulInteger", bytes_, w), surplus)
+    y = c.op("Mul", c.cast(products, "float32"), c.op("Mul", scale, step))
+    y = Ref(y.name, "float32", c.outputs[0].shape)
+    return activated(c, y if bias is None else c.op("Add", y, bias), act)
+
+
+def _range(c: Call, op: str, x: Ref, per_row: bool) -> Ref:
+    """The smallest or largest element of each row, or of all, and 0."""
+    zero = c.const(np.zeros(1, np.float32), "float32")
+    if per_row:
+        return c.op(op, reduce(c, f"Reduce{op}", x, [x.rank - 1]), zero)
+    # The standard has no extremum of nothing.
+    elements = c.op("Concat", c.op("Reshape", x, c.ints([-1])), zero, axis=0)
+    return reduce(c, f"Reduce{op}", Ref(elements.name, "float32", (-1,)), [0])
+
+
+def _step(c: Call, width: Ref, steps: int) -> Ref:
+    """width / steps, or 1 where that is 0."""
+    step = c.op("Div", width, c.const(np.float32(steps), "float32"))
+    one = c.const(np.float32(1), "float32")
+    positive = c.op("Greater", step, c.const(np.float32(0), "float32"))
+    return c.op("Where", positive, step, one)
+
+
 @export_row("linear_weight_only")
 def linear_weight_only(
     c: Call, x: Ref, w: Ref, scale: Ref, zero: Ref | None = None,
     bias: Ref | None = None, *, bits: int, group: int, act: str,
 ) -> Ref:  # fmt: skip
+    if x.shape is None:
+        c.refuse("an unknown number of features")
     real = real_weight(w, scale, zero, bits, group, x.shape[-1])
     return activated(c, linear(c, x, c.const(real, x.dtype), bias), act)
 

@@ -144,6 +144,8 @@ def linear_weight_only(
     c: Call, x: Ref, w: Ref, scale: Ref, zero: Ref | None = None,
     bias: Ref | None = None, *, bits: int, group: int, act: str,
 ) -> Ref:  # fmt: skip
+    if x.shape is None:
+        c.refuse("an unknown number of features")
     real = real_weight(w, scale, zero, bits, group, x.shape[-1])
     return activated(c, linear(c, x, c.const(real, x.dtype), bias), act)
 
