@@ -304,8 +304,8 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._in_place = body if body is not None and body.in_place else None
             return
         self._head_bytes += len(data)
-        if error := oversize(self._head_bytes):
-            self._fail(error)
+        if refusal := oversize(self._head_bytes):
+            self._fail(refusal)
 
     # The parser's callbacks; none may raise
 
