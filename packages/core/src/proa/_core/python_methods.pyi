@@ -665,7 +665,7 @@ class PythonMethods:
         value: float = 1.0,
         name: str | None = None,
     ) -> Tensor:
-        """Add ``value`` to x in place."""
+        """Add ``value`` to x in place, without its fraction if x has integers."""
 
     def index_add(
         x,
@@ -1114,7 +1114,10 @@ class PythonMethods:
 
     @overload
     def nonzero(x, as_tuple: Literal[False]=False) -> Tensor:
-        """Coordinates of non-zero elements, (count, rank), or (count, 1) by axis."""
+        """Coordinates of non-zero elements, (count, rank), or (count, 1) by axis.
+
+        In a static program the count is a symbolic dimension.
+        """
 
     @overload
     def nonzero(x, as_tuple: bool) -> Tensor | tuple[Tensor, ...]:
