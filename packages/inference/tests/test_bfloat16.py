@@ -195,7 +195,7 @@ def test_networks_of_the_zoo_compute_in_bfloat16(name: str, tmp_path: Path) -> N
             network(proa.to_tensor(x))
     network.eval()
     path = tmp_path / "net.proa"
-    proa.jit.save(network, path, [InputSpec([None, 3, 96, 96], "float32", "x")])
+    proa.jit.save(network, path, [InputSpec([None, 3, side, side], "float32", "x")])
     program = optimized_program(narrow(path))
     made = [(n.op, n.outputs[0].dtype) for n in program.nodes()]
     products = [d for op, d in made if op.startswith(("conv2d", "linear", "recurrent"))]
