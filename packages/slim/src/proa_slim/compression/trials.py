@@ -224,7 +224,10 @@ class _Compression:
     def _without_slow_layers(
         self, program: Program, found: Finished, config: QuantConfig
     ) -> Finished:
-        """A model that leaves out of int8 what that makes slower, if it is better."""
+        """A model that leaves out of int8 what that makes slower, if it is better.
+
+        It must also be smaller than the float32 model: int8 was requested.
+        """
         rest = self.recipe.rest
         try:
             made = self.trial(
@@ -238,8 +241,9 @@ class _Compression:
             return found
         before, after = found.tried.milliseconds, made.tried.milliseconds
         assert before is not None and after is not None  # they were measured
-        better = after < before and made.tried.drop <= self.recipe.max_drop
-        return made if better else found
+        faster = after < before and made.tried.drop <= self.recipe.max_drop
+        smaller = made.tried.file_bytes < self.tried[0].file_bytes
+        return made if faster and smaller else found
 
     def _small_enough_loss(self, program: Program) -> tuple[Finished, QuantConfig]:
         """An int8 model, by its setting, that loses little enough if any does."""
