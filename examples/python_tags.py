@@ -43,7 +43,7 @@ class Tagger(nn.Layer):
     """Characters (batch, length) to scores of tags (batch, length, tags).
 
     Args:
-        width: Of a direction's state; letters have half as many numbers.
+        width: Width of a direction's state; letters have half as many numbers.
     """
 
     def __init__(self, width: int = 64) -> None:

@@ -207,7 +207,7 @@ def public_names() -> dict[str, list[str]]:
 
 
 def shares(found: Iterable[Place]) -> dict[str, tuple[int, int]]:
-    """Of parameters and of results: how many contain `Any`, and how many there are."""
+    """How many parameters contain `Any`, and how many there are; likewise results."""
     kinds = {"parameters": [0, 0], "results": [0, 0]}
     for place in found:
         count = kinds["results" if place.name == "return" else "parameters"]

@@ -188,7 +188,7 @@ def outcome_of(mark: Mark, reports: dict[str, Counter[str]]) -> str:
 
 
 def state_of(outcomes: list[str]) -> str:
-    """Of a capability: shown if a test passed and none failed."""
+    """The worst outcome of the tests of a capability; one that failed is the worst."""
     order = ("failed", "missing", "passed", "skipped", "full")
     return min(outcomes, key=order.index)
 

@@ -302,7 +302,7 @@ def ensure(packages: list[str], python: str) -> dict[str, Path]:
     """Build what is missing or stale and return each package's wheel."""
     DIST.mkdir(parents=True, exist_ok=True)
     wheels: dict[str, Path] = {}
-    # Of another machine, in a cross-build; see tools/arm_python.py.
+    # The platform of another machine in a cross-build; see tools/arm.py.
     target = os.environ.get("_PYTHON_HOST_PLATFORM", "")
     begin = time.monotonic()
     for package in packages:

@@ -39,7 +39,7 @@ def _normal(*shape: int) -> np.ndarray:
 
 
 def attention(torch: Any) -> Calls:
-    """Of 8 heads of 64, over 256 places."""
+    """8 heads of 64, over sequences of 256."""
 
     def theirs(q: Any, k: Any, v: Any) -> Any:
         # (batch, places, heads, 64) -> (batch, heads, places, 64)
@@ -73,7 +73,7 @@ def creation(torch: Any) -> Calls:
 
 
 def elementwise(torch: Any) -> Calls:
-    """Of a million numbers."""
+    """A million numbers."""
     x, y = _normal(2, 1000, 1000)
     return {
         "add": _call(torch, lambda x, y: x + y, lambda x, y: x + y, x, y),
@@ -83,7 +83,7 @@ def elementwise(torch: Any) -> Calls:
 
 
 def fft(torch: Any) -> Calls:
-    """Of 256 rows of 1024."""
+    """256 rows of 1024."""
     x = _normal(256, 1024)
     return {"rfft": _call(torch, proa.fft.rfft, lambda x: torch.fft.rfft(x), x)}
 
@@ -97,7 +97,7 @@ def index(torch: Any) -> Calls:
 
 
 def linalg(torch: Any) -> Calls:
-    """Of a matrix of 256."""
+    """A matrix of 256 x 256."""
     x = _normal(256, 256)
     definite = x @ x.T + 256 * np.eye(256, dtype=np.float32)
     return {
@@ -117,7 +117,7 @@ def linear(torch: Any) -> Calls:
 
 
 def loss(torch: Any) -> Calls:
-    """Of a thousand classes."""
+    """A thousand classes."""
     x = _normal(512, 1000)
     labels = np.random.default_rng(0).integers(0, 1000, 512)
     return {
@@ -130,7 +130,7 @@ def loss(torch: Any) -> Calls:
 
 
 def movement(torch: Any) -> Calls:
-    """Of a million numbers."""
+    """A million numbers."""
     x, y = _normal(2, 1000, 1000)
     return {
         "transpose": _call(
@@ -145,7 +145,7 @@ def movement(torch: Any) -> Calls:
 
 
 def norm(torch: Any) -> Calls:
-    """Of 768 features."""
+    """Rows of 768 features."""
     x, w, b = _normal(512, 768), _normal(768), _normal(768)
     return {
         "layer_norm": _call(
@@ -182,7 +182,7 @@ def optimizer(torch: Any) -> Calls:
 
 
 def pool(torch: Any) -> Calls:
-    """Of images of 112."""
+    """Images of 112 x 112."""
     x = _normal(2, 64, 112, 112)
     return {
         "max_pool2d": _call(
@@ -193,7 +193,7 @@ def pool(torch: Any) -> Calls:
 
 
 def quant(torch: Any) -> Calls:
-    """Of a million numbers, to int8."""
+    """A million numbers to int8."""
     x, step = _normal(1000, 1000), proa.to_tensor(np.float32([0.03125]))
 
     def theirs(x: Any) -> Any:
@@ -230,7 +230,7 @@ def recurrent(torch: Any) -> Calls:
 
 
 def reduce(torch: Any) -> Calls:
-    """Of a million numbers."""
+    """A million numbers."""
     x = _normal(1000, 1000)
     return {
         "sum of rows": _call(torch, lambda x: x.sum(1), lambda x: x.sum(1), x),
@@ -253,7 +253,7 @@ def sampling(torch: Any) -> Calls:
 
 
 def sort(torch: Any) -> Calls:
-    """Of rows of 1000."""
+    """Rows of 1000."""
     x = _normal(1000, 1000)
     return {"sort": _call(torch, proa.sort, lambda x: x.sort().values, x)}
 

@@ -33,7 +33,7 @@ PLANNED = (32000, 64000, 128000)
 DIFFERENTIATED = (8000, 16000, 32000)
 WIDTH = 16
 ROUNDS = 5
-#: Of the model of 3.4 GB: layers, and the width of each.
+#: The model of 3.4 GB: layers, and the width of each.
 HEAVY, HEAVY_WIDTH = 53, 4096
 HEAVY_ROUNDS = 3
 #: The model, the bytes of its file and the prepacked weights, with room to spare.

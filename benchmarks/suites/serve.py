@@ -51,7 +51,7 @@ class Server:
     """A server in a process of its own.
 
     Args:
-        arguments: Of benchmarks/serve_peers.py, which prints its port when ready.
+        arguments: Those of benchmarks/serve_peers.py, which prints its port when ready.
     """
 
     def __init__(self, *arguments: str) -> None:

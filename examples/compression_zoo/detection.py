@@ -22,9 +22,9 @@ class Heads:
     """How heads share the anchors: loss, boxes and distillation.
 
     Args:
-        classes: Of objects.
+        classes: Number of classes of objects.
         masks: For each head, the anchors that it has.
-        strides: Of each head, pixels for a cell.
+        strides: Stride of each head: pixels for a cell.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ def _listed(outputs: Any) -> list[Any]:
 
 
 def _cross_entropy(x: Any, target: Any) -> Any:
-    """Of sigmoid(x)."""
+    """Binary cross entropy of sigmoid(x)."""
     return F.binary_cross_entropy_with_logits(x, target, reduction="none")
 
 

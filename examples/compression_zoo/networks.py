@@ -109,7 +109,7 @@ class Backbone(nn.Layer):
     """Stages one after the other; the result is the feature map of each.
 
     Attributes:
-        channels: Of the feature maps.
+        channels: Number of channels of the feature maps.
     """
 
     def __init__(self, stages: Sequence[nn.Layer], channels: Sequence[int]) -> None:

@@ -18,7 +18,7 @@ class Network:
     """A network before it is compressed.
 
     Attributes:
-        task: Of `TASKS`.
+        task: One of `TASKS`.
         build: Makes a new one.
         epochs: It is trained for.
         rate: The greatest learning rate.
@@ -35,7 +35,7 @@ class Recipe:
     """How a network is compressed, and what that must give.
 
     Attributes:
-        network: Of `NETWORKS`.
+        network: One of `NETWORKS`.
         steps: One after the other.
         method: In a word, for the table.
         flops: The greatest share of the multiply-adds that may be left.

@@ -86,7 +86,7 @@ class OneShotSearch:
     Args:
         space: Whose architectures are sequences of blocks.
         flops: The greatest share of the network's multiply-adds.
-        epochs: Of the supernet.
+        epochs: Epochs of the supernet.
         steps: Architectures to be evaluated.
     """
 
@@ -120,7 +120,7 @@ class TrialSearch:
     Args:
         space: The architectures.
         flops: The greatest share of the network's multiply-adds.
-        images: Of each trial's one epoch.
+        images: Images of each trial's one epoch.
         steps: Trials.
     """
 

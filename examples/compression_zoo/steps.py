@@ -40,7 +40,7 @@ class Job:
 
     @property
     def shape(self) -> list[int | None]:
-        """Of the input, a batch of any size."""
+        """The shape of the input, a batch of any size."""
         return [None, 3, self.task.image, self.task.image]
 
     def calibration(self, batches: int = 8) -> list[Any]:
@@ -92,7 +92,7 @@ class Train:
     Args:
         epochs, rate: As for `fit`.
         teacher: The name of a network to distil.
-        weight: Of the distillation loss, added to the task's own.
+        weight: Weight of the distillation loss, added to the task's own.
     """
 
     epochs: float

@@ -70,7 +70,7 @@ class Task:
         image: Height and width of images.
         draw: Scenes, by their number and part.
         targets: What of the scenes is to be found.
-        loss: Of the network's outputs and the targets.
+        loss: Takes the network's outputs and the targets.
         distillation: How far a student's outputs are from the teacher's.
         metric: In percent, of arrays of outputs and targets.
     """
@@ -85,7 +85,7 @@ class Task:
 
     @property
     def specs(self) -> list[InputSpec]:
-        """Of the input of networks."""
+        """The specs of the networks' input."""
         return [InputSpec([None, 3, self.image, self.image], "float32", "image")]
 
     def samples(self, count: int, part: str) -> Samples:
@@ -157,7 +157,7 @@ def fit(
     Args:
         epochs: Passes over the images, to be multiplied by those of `size`.
         rate: The greatest learning rate.
-        loss_of: Of a batch and its targets; the task's loss of the network if not
+        loss_of: Takes a batch and its targets; the task's loss of the network if not
             given.
 
     Returns:

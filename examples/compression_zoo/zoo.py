@@ -124,7 +124,7 @@ class Zoo:
         return folder / "before.proa", folder / "after.proa"
 
     def metric(self, task: Task, path: Path) -> float:
-        """Of a model file on the images for testing."""
+        """The task's metric of a model file on the images for testing."""
         data = task.samples(self.size.test, "test")
         return task.metric(outputs_of(predictor(path), data), *data.targets)
 

@@ -74,7 +74,7 @@ def save(
         name: The model's name.
         inputs: Shape, None where any size is, and dtype, by name.
         output: What its result is called.
-        settings: Of the model, as in its ``config.json``.
+        settings: Settings of the model, as in its ``config.json``.
     """
     spec = [
         proa.static.InputSpec(list(shape), dtype, key)

@@ -29,7 +29,7 @@ from proa_slim.distill import kl_loss
 TEACHER_STEPS, STEPS, EVERY, BATCH = 300, 400, 50, 48
 #: Modules whose tags students have.
 TAGGED = ("cmd", "heapq")
-#: Of letters, their tags, and other letters.
+#: Takes letters, their tags, and other letters.
 Loss = Callable[[proa.Tensor, proa.Tensor, proa.Tensor], proa.Tensor]
 
 

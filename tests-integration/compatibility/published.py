@@ -112,7 +112,7 @@ def check_learning_and_export(
         network: A Layer of images.
         images: What it learns; the saved network takes any number of such.
         loss_of: The loss, from the network's output.
-        optimizer: Of the network's parameters.
+        optimizer: Optimizer of the network's parameters.
         steps: To take.
         path: Where the network is saved.
         output_of: One output, from what the network returns.

@@ -17,7 +17,7 @@ from proa.nn import functional as F
 from .published import as_paddle
 
 DISCOUNT = 0.9
-#: Of a corridor of five rooms, whose last ends the walk with a reward of 1.
+#: A corridor of five rooms, whose last ends the walk with a reward of 1.
 ROOMS = np.eye(5, dtype=np.float32)
 
 

@@ -127,7 +127,7 @@ def test_a_linear_layer_ends_with_its_activation(name):
 @pytest.mark.feature("L540")
 @pytest.mark.parametrize("sizes", [(128, 128, 256, 128), (127, 129, 1, 40)])
 def test_linear_layers_and_relus_in_a_row_are_one_operator_each(sizes):
-    """Of sizes that libraries pad, multiples of 128, and of others."""
+    """Sizes are multiples of 128, to which libraries pad, and others."""
     layers = [nn.Linear(a, b) for a, b in itertools.pairwise(sizes)]
     for rows in (1, 2, 9):
         want = x = drawn(rows, sizes[0])

@@ -131,7 +131,7 @@ def test_a_timeline_shows_the_stages_of_each_request(serve, tmp_path):
         assert computed["dur"] >= 20_000  # microseconds
         for event, after in itertools.pairwise(inside):
             assert event["ts"] + event["dur"] <= after["ts"] + 1
-    # Of four at one time each waits for those before it.
+    # Four at one time: each waits for those before it.
     queued = sorted(event["dur"] for event in events if event["name"] == "queue")
     assert queued[-1] > 50_000
     assert len({request["tid"] for request in requests}) == 4

@@ -31,7 +31,7 @@ def versions_of(client, count, **options):
 @pytest.mark.feature("L667")
 @pytest.mark.parametrize("kind", [HttpClient, GrpcClient])
 def test_requests_are_split_by_weight(serve, tmp_path, kind):
-    """Of 1000 requests with shares of 3 to 1, within six standard deviations."""
+    """1000 requests with shares of 3 to 1, within six standard deviations."""
     repository(tmp_path, "[traffic]\nweights = {1 = 3, 2 = 1}")
     with serve(repository=tmp_path, model_control=True) as server:
         address = server.http_address if kind is HttpClient else server.grpc_address

@@ -33,7 +33,7 @@ def mobile_net(divisor: int = 1) -> Any:
     """18,826 parameters: one convolution, four depthwise-separable ones, a Linear.
 
     Args:
-        divisor: Of the numbers of channels.
+        divisor: Divisor of the numbers of channels.
     """
     layers = [_conv_norm(1, 16 // divisor, 2)]
     for wide, wider, stride in ((16, 32, 1), (32, 64, 2), (64, 64, 1), (64, 128, 2)):
@@ -86,7 +86,7 @@ def train_at(
         x: Images.
         y: Labels.
         epochs: Passes.
-        loss_of: Of images and labels; the network's cross entropy if None.
+        loss_of: Takes images and labels; the network's cross entropy if None.
     """
     steps = len(x) // 128
     adam = proa.optimizer.Adam(rate, parameters=network.parameters())

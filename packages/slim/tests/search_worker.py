@@ -17,7 +17,9 @@ def space():
 
 
 def reward(trial):
-    """Of the tokens alone; a file says which process evaluated them."""
+    """The negative squared distance of the tokens from 3; writes a file that says which
+    process evaluated them.
+    """
     time.sleep(float(os.environ.get("SEARCH_SLEEP", "0")))
     note = Path(os.environ["SEARCH_NOTES"]) / f"{time.monotonic_ns()}.{os.getpid()}"
     note.write_text(" ".join(map(str, trial.tokens)))

@@ -240,7 +240,7 @@ def test_training_with_rounding_is_no_worse_than_float32_or_calibration(
 
 
 def student_accuracy(fashion, seed, distilled):
-    """Of a network of half the width after one epoch, alone or distilled."""
+    """Accuracy of a network of half the width after one epoch, alone or distilled."""
     proa.seed(100 + seed)
     student = mobile_net(2)
     rate = proa.optimizer.lr.OneCycleLR(6e-3, len(fashion.train_x) // 128)

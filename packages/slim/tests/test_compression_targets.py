@@ -32,7 +32,7 @@ def bench_of(milliseconds):
 
 @pytest.fixture(scope="module")
 def network():
-    """Of layers whose channels differ so much that one scale for a weight loses all."""
+    """Layers whose channels differ so much that one scale for a weight loses all."""
     proa.seed(0)
     net = nn.Sequential(
         nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 16), nn.ReLU(), nn.Linear(16, 4)

@@ -23,7 +23,7 @@ class Net(nn.Layer):
 
 
 IMAGES = proa.ones([2, 3, 8, 8])
-#: Of images that are larger than the network takes.
+#: For images that are larger than the network takes.
 SPEC = [InputSpec([None, 3, 9, 9], "float32")]
 
 

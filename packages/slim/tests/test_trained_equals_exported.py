@@ -128,7 +128,7 @@ def test_layers_with_and_without_weights_are_rounded_but_for_skipped_ones(
     np.testing.assert_allclose(
         loaded(x).numpy(), student(x).numpy(), rtol=1e-5, atol=1e-6
     )
-    # Of a rounded input: tanh takes at most 255 values.
+    # The input is rounded: tanh takes at most 255 values.
     tanh = student[3](student[2](student[1](student[0](x)))).numpy()
     assert len(np.unique(tanh)) <= 255
 

@@ -110,7 +110,7 @@ def quantized(
     """A copy whose products round what they read to 255 levels.
 
     Args:
-        network: Of `copied`.
+        network: The one that `copied` returned.
         batches: To calibrate on.
         calibrator: ``abs_max``, ``avg`` (of the batches' maxima), ``hist`` or ``kl``.
         per_channel: Whether each output channel of a weight has a scale.
@@ -142,7 +142,7 @@ def quantized(
 
 
 class _Rounding:
-    """Of what a module reads, by a step."""
+    """A hook that rounds the input of a module to multiples of a step."""
 
     def __init__(self, step: float) -> None:
         self.step = step

@@ -124,8 +124,8 @@ def load_engine(path: str | PathLike[str], threads: int = 0) -> Engine:
     """The engine of a model file, which is mapped and read in place.
 
     Args:
-        path: Of the ``.proa`` file.
-        threads: Of a run; 0 for as many as `proa.get_num_threads()`.
+        path: Path of the ``.proa`` file.
+        threads: Number of threads; 0 for as many as `proa.get_num_threads()`.
 
     Raises:
         NotFoundError: If there is no such file.
@@ -220,7 +220,7 @@ def replace_memory(x: Tensor, other: Tensor) -> None:
 
     Args:
         x: Not symbolic.
-        other: Of the same dtype; shares its memory afterwards.
+        other: A tensor of the same dtype; shares its memory afterwards.
     """
     target: Any = x  # the stub lists no method that begins with an underscore
     with no_grad():
@@ -249,7 +249,7 @@ def suits_winograd(
     """Whether a convolution is computed by Winograd's algorithm, by its weights alone.
 
     Args:
-        dtype: Of the weights.
+        dtype: Dtype of the weights.
         weight: Their shape, (out, in / groups, KH, KW), or in and out by turns for a
             transposed convolution.
         stride: (height, width); likewise dilation.

@@ -96,7 +96,7 @@ def test_each_result_is_scanned_once_in_place():
     assert searched(lambda: proa.transpose(x, [1, 0])) == 0  # no elements of its own
     z = proa.tanh(x) + y
     assert searched(z.sum) == 1
-    # Of the sum's gradient a view, of the addition's and tanh's each one array at most.
+    # The sum's gradient is a view, those of the addition and tanh one array at most.
     assert searched(lambda: z.sum().backward()) <= 1 + 2 * 60_000
     proa.set_flags({"FLAGS_check_nan_inf": False})
     assert searched(lambda: x * 2.0) == 0

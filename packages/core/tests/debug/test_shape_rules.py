@@ -27,7 +27,7 @@ def _i(*shape: int) -> Any:
     return proa.zeros(list(shape), "int64")
 
 
-#: Of each shape rule a call that it refuses, and what the error says.
+#: For each shape rule a call that it refuses, and what the error says.
 BY_RULE: dict[str, tuple[Callable[[], Any], str]] = {
     "adaptive_pool2d": (
         lambda: raw.adaptive_avg_pool2d(ones([1, 2, 4]), size=[2, 2]),

@@ -93,7 +93,7 @@ std::vector<Tensor> CubeBackward(const Tensor& y, const Tensor& dy) {
   }
   return {dx};
 }
-// Of dx = 3 * y^(2/3) * dy by y and by dy.
+// Gradients of dx = 3 * y^(2/3) * dy with respect to y and dy.
 std::vector<Tensor> CubeTwice(const Tensor& y, const Tensor& dy, const Tensor& ddx) {
   Tensor by_y = paddle::empty_like(y), by_dy = paddle::empty_like(y);
   for (int64_t i = 0; i < y.numel(); ++i) {

@@ -13,7 +13,7 @@ PACKAGE = Path(proa.__file__).parent
 INCLUDE = Path(proa.sysconfig.get_include())
 #: What is included from outside: by operators, and by proa-inference's C library.
 ENTRIES = ("proa/extension.h", "paddle/extension.h", "proa/runtime/engine.h")
-#: Of all headers, in bytes.
+#: Size of all headers, in bytes.
 BUDGET = 100_000
 
 

@@ -23,7 +23,7 @@ from proa.ir.file import write
 from ..interop.operator_models import main_dtype, programs, records
 from ..ops.sample import Sample
 
-#: Of each operator.
+#: Seeds for each operator.
 CASES = 3
 #: Files of the corpus are no larger.
 MAX_BYTES = 16384

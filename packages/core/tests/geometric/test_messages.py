@@ -133,7 +133,7 @@ def test_many_messages_to_one_vertex_keep_their_digits(how: str) -> None:
 
 @pytest.mark.parametrize("how", REDUCE)
 def test_messages_are_recorded(how: str) -> None:
-    # Of sums and means the sizes may stay open; extremes take steps by their number.
+    # Sums and means take symbolic sizes; extremes take steps by their number.
     symbolic = how in ("sum", "mean")
     size = None if symbolic else 8
     spec = [

@@ -182,7 +182,7 @@ def test_a_product_ends_with_a_zero_point() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_quotients_near_halves_are_rounded_as_divisions(seed: int) -> None:
-    """Scales of which one, and others of which two corrections are needed."""
+    """Some scales need one correction, others two."""
     rng = np.random.default_rng(seed)
     columns = 4096
     for scale in rng.uniform(1e-3, 1, 24).astype(np.float32):

@@ -40,7 +40,7 @@ def agree(
     Args:
         function: Takes tensors.
         inputs: Arguments, each an array or a tuple of several.
-        spec: Of the arguments; shapes and dtypes of the first ones if None.
+        spec: Specs of the arguments; shapes and dtypes of the first ones if None.
         flow: The operators of control flow that must be recorded.
     """
     calls = [each if isinstance(each, tuple) else (each,) for each in inputs]

@@ -71,7 +71,7 @@ ACTIVATIONS: dict[str, Callable[..., Any]] = {
     "thresholded_relu": lambda x: np.where(x > 1, x, 0),
 }
 
-#: Of each element; then "mean", "sum" or "none" is made of them.
+#: Formulas of each element, which "mean", "sum" or "none" reduces.
 LOSSES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "mse_loss": (lambda x, y: (x - y) ** 2, (X, Y)),
     "l1_loss": (lambda x, y: abs(x - y), (X, Y)),

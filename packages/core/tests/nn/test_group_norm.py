@@ -55,7 +55,7 @@ def test_error_is_a_few_roundings(shape, groups, last):
     w, b = RNG.standard_normal((2, shape[1])).astype(np.float32)
     got, mean, _ = call(tensor(x, last), w, b, groups)
     want = reference(x, w, b, groups)
-    # Of x - mean, whose parts are of size 5, the product with scale and rstd, the sum.
+    # Rounding of x - mean (parts of size 5), its product with scale and rstd, the sum.
     bound = 2.0**-24 * (4 * np.abs(want) + 16 * np.abs(w).max() + 2 * np.abs(b).max())
     assert (np.abs(got.numpy() - want) <= bound).all()
     means = x.astype(np.float64).reshape(shape[0], groups, -1).mean(-1)

@@ -71,7 +71,7 @@ def test_results_do_not_depend_on_the_number_of_threads(function: Any):
     np.testing.assert_array_equal(on_threads(3, function), one)
 
 
-#: Of every size, so that some of a vector are where a function must be computed apart.
+#: Numbers of every size: some in a vector are where a function is computed apart.
 EXTREMES = np.array(
     [0.0, -0.0, 1e-45, -3e-39, 0.5, -1.25, 2.75, 88.9, -104.2, 7e3, -9e3, 3e7, 2e19,
      -1e38, np.inf, -np.inf, np.nan],

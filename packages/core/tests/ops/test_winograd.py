@@ -94,7 +94,7 @@ def test_16_bit_floats_round_once(shape, dtype, unit):
 
 
 def digest_of_one():
-    """Of the bits of one convolution."""
+    """SHA-256 of the bits of one convolution."""
     rng = np.random.default_rng(6)
     x, w = (rng.standard_normal((64, 64, 3, 3)).astype(np.float32) for _ in "xw")
     y = F.conv2d(proa.to_tensor(x), proa.to_tensor(w), padding=1).numpy()

@@ -96,7 +96,7 @@ def test_a_linear_layer_is_one_op_and_backward_the_gradients_it_needs():
     with Profiler(on_trace_ready=quiet) as p:
         proa.autograd.backward([y], [proa.ones([2, 3])])
     kernels = Counter(e.name for e in p.profiler_result.events if e.kind == "kernel")
-    # Of weight and bias; none for x, which takes no gradient.
+    # Gradients of weight and bias; none of x, which takes no gradient.
     assert kernels["matmul"] == 0 and sum(kernels.values()) <= 3
 
 

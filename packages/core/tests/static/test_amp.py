@@ -40,7 +40,7 @@ def _program() -> tuple[Net, Any]:
 
 
 def _dtypes(program: Any) -> dict[str, list[str]]:
-    """Of the outputs of each op, casts left out, in order."""
+    """Dtypes of the outputs of each op but casts, in order."""
     found: dict[str, list[str]] = {}
     for node in program.main.nodes:
         if node.op != "cast":

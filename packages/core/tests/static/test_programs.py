@@ -427,7 +427,7 @@ def test_a_copied_layer_has_parameters_of_its_own(static_mode: Programs) -> None
     exe.run(feed={"x": np.random.default_rng(0).random((4, 3), dtype="float32")})
     for (a, _), old in zip(pairs, start, strict=True):
         np.testing.assert_array_equal(a.get_value().numpy(), old)
-    # Of the second, the shift of the normalisation and its statistics moved.
+    # In the second, the shift of the normalisation and its statistics moved.
     moved = [not np.array_equal(b.get_value().numpy(), old)
              for (_, b), old in zip(pairs, start, strict=True)]  # fmt: skip
     assert moved[3:] == [True] * 3

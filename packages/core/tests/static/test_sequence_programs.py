@@ -249,7 +249,7 @@ def _parts(rows: Any, lengths: list[int]) -> list[Any]:
     return np.split(rows, np.cumsum(lengths)[:-1])
 
 
-#: Of a state and data: the next state by a program, and by NumPy.
+#: (state, data) -> the next state, by a program and by NumPy.
 IN_LOOPS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "pooled": (
         lambda h, x: h + snn.sequence_expand_as(snn.sequence_pool(x, "sum"), x),

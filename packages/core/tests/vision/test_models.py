@@ -17,8 +17,8 @@ from proa.errors import InvalidArgumentError, NotFoundError, UnavailableError
 from proa.static import InputSpec
 from proa.vision import models
 
-# Of the state dict of each network in paddlepaddle 2.6.2: how many entries it has, and
-# the beginning of the SHA-256 of its lines "name size size …", in order.
+# The state dict of each network in paddlepaddle 2.6.2: number of entries, and the
+# beginning of the SHA-256 of its lines "name size size …", in order.
 PADDLE = {
     "alexnet": (16, "62108f6ffedd8b6a"),
     "densenet121": (606, "8b0c9e4432a14167"),

@@ -24,7 +24,7 @@ class LayerDifference:
     """How an array of the first model and the same one of the second differ.
 
     Attributes:
-        name: Of the array; of both, if they differ.
+        name: Name of the array; of both, if they differ.
         op: The operators that compute it in each model.
         max_abs: max |a - b|.
         relative: |a - b| / |a| by the Euclidean norm.

@@ -192,7 +192,7 @@ class Config(Bfloat16, Devices, Tuning):
 
         Args:
             count: The least recently used is replaced by the next. At least 1.
-            max_bytes: Of their tables; 0 for as many as they take.
+            max_bytes: Bytes of their tables; 0 for as many as they take.
 
         Raises:
             InvalidArgumentError: If the count is less than 1 or the bytes negative.

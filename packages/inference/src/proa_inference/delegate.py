@@ -53,7 +53,7 @@ class LiteDelegate:
 
     Args:
         excluded: Operators that it leaves.
-        min_nodes: Of a part.
+        min_nodes: Fewest nodes of a part.
     """
 
     name = "proa_lite"
@@ -83,8 +83,8 @@ class OnnxRuntimeDelegate:
 
     Args:
         operators: Those that it takes; by default those that models mostly consist of.
-        min_nodes: Of a part.
-        opset_version: Of the ONNX models that parts become.
+        min_nodes: Fewest nodes of a part.
+        opset_version: Opset of the ONNX models that parts become.
     """
 
     name = "onnxruntime"

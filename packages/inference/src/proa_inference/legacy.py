@@ -38,7 +38,7 @@ class PaddleTensor:
 
     Args:
         data: The array.
-        name: Of the input; without it inputs are in order.
+        name: Name of the input; without it inputs are in order.
         lod: As of `Tensor.set_lod`.
     """
 
@@ -48,7 +48,7 @@ class PaddleTensor:
 
     @property
     def shape(self) -> list[int]:
-        """Of the array."""
+        """The shape of the array."""
         return list(self.data.shape)
 
     def as_ndarray(self) -> np.ndarray[Any, Any]:
@@ -73,7 +73,7 @@ class PaddlePredictor(Predictor):
         return True
 
     def run(self, inputs: Any = None) -> Any:
-        """Of `PaddleTensor`s a list of them, else as `Predictor.run`."""
+        """Run on `PaddleTensor`s and return a list of them, else as `Predictor.run`."""
         if inputs is None or not any(isinstance(x, PaddleTensor) for x in inputs):
             return super().run(inputs)
         names = self.get_input_names()

@@ -40,7 +40,7 @@ def convert_to_mixed_precision(
 
     Args:
         model_file: As `Config` takes it.
-        params_file: Of a Paddle model, or None or empty.
+        params_file: Weights of a Paddle model, or None or empty.
         mixed_model_file: The ``.proa`` file to write.
         mixed_params_file: Has no effect: there is one file.
         mixed_precision: Half or Bfloat16.

@@ -28,8 +28,8 @@ Content = bytes | memoryview
 
 _log = logging.getLogger("proa_inference")
 _OPTIMIZED = "_optimized.proa"
-# Of the metadata: names of the passes that wrote the graph, and the chains of the last,
-# as <first node>+<nodes>, which the C library runs block by block.
+# Keys of the metadata: names of the passes that wrote the graph, and the chains of the
+# last, as <first node>+<nodes>, which the C library runs block by block.
 _PASSES, _CHAINS = "passes", "chains"
 _ORIGIN = "optimized_from"
 

@@ -97,7 +97,7 @@ class PartitionedEngine:
         return _Part(made, delegate, read_slots, [self._slot(v) for v in writes])
 
     def parts(self) -> list[tuple[str, list[str]]]:
-        """Of each part the engine that runs it, and its operators."""
+        """The engine that runs each part, and the operators of the part."""
         return [
             (name, [n.op for n in part.program.main.nodes])
             for (name, _, _), part in zip(self._runners, self._parts, strict=True)

@@ -92,8 +92,8 @@ class Costs:
     """Operations and bytes of the nodes of a program for given input shapes.
 
     Args:
-        program: Is not changed. Of one with control flow nothing is known.
-        shapes: Of its inputs.
+        program: Is not changed. Nothing is known of one with control flow.
+        shapes: Shapes of its inputs.
     """
 
     def __init__(self, program: Program, shapes: Sequence[Sequence[int]]) -> None:

@@ -24,7 +24,7 @@ class Source:
     Attributes:
         program: The model's file or folder, or its bytes; None if none was given.
         params: The file of parameters of a Paddle model, or its bytes.
-        key: Of an encrypted model, or what returns it.
+        key: Key of an encrypted model, or what returns it.
     """
 
     program: Path | bytes | None = None

@@ -103,7 +103,7 @@ def tuned_strategies(
         program: Without control flow.
         graph: Its bytes, by which the cache finds it: weights do not matter to time.
         config: Says where the cache is, and which shapes are measured.
-        threads: Of the engine.
+        threads: Number of threads of the engine.
         build: Makes the engine that computes by given strategies.
     """
     nodes = list(program.main.nodes)

@@ -11,7 +11,7 @@ from proa.errors import InvalidTypeError
 
 
 class DataType(Enum):
-    """Of a tensor's elements. NumPy lacks bfloat16: its bits travel as uint16."""
+    """Dtypes of elements. NumPy lacks bfloat16: its bits are passed as uint16."""
 
     FLOAT32 = 0
     INT64 = 1
@@ -44,7 +44,7 @@ class PlaceType(Enum):
 
 
 class PrecisionType(Enum):
-    """Of a model's weights or arithmetic."""
+    """Precision of a model's weights or arithmetic."""
 
     Float32 = 0
     Int8 = 1

@@ -65,7 +65,7 @@ class ServerConfig:
         grpc_port: Port for gRPC; the same.
         instances: Worker threads for each model; 0 for as many as the cores allow.
         threads: Threads that each instance uses for its mathematics; the same.
-        limits: Of queue and batch, for each model.
+        limits: Limits of queue and batch, for each model.
         max_request_bytes: A request body larger than this is refused.
         max_json_bytes: As much of a body may be JSON, which costs many times its size.
         max_in_flight_bytes: Requests that are received and served hold at most this
@@ -90,7 +90,7 @@ class ServerConfig:
         admin_host: Address to listen on for that; the host alone unless it is changed.
         tls: The certificate of all TCP ports; None serves them in the clear.
         api_keys: File of the keys that clients must present (``security/keys.py``).
-        rate_limit: Of each client.
+        rate_limit: Limit of each client.
         cors_origins: Origins of web pages that may call, or "*" for any.
         shared_memory: Let clients put tensors in system shared memory.
         v1: Answer the V1 protocol of KServe and TensorFlow Serving too.

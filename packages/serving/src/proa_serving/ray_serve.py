@@ -152,7 +152,7 @@ def deployment(config: ServerConfig, **options: Any) -> Any:  # Ray has no types
 
     Args:
         config: As for a server. Models must be where every node finds them.
-        options: Of ``ray.serve.deployment``, such as ``num_replicas`` or
+        options: Options of ``ray.serve.deployment``, such as ``num_replicas`` or
             ``autoscaling_config``. ``max_ongoing_requests`` is as many as the queue
             takes, unless it is given, so that requests share batches.
     """

@@ -16,7 +16,7 @@ class Process:
     """Runs the command with ``arguments`` until it is ready, or has ended.
 
     Args:
-        arguments: Of the command.
+        arguments: Arguments of the command.
         prefix: A command that starts the command.
         env: Its environment; that of the test where None.
     """

@@ -72,7 +72,7 @@ class LoadedNetwork(TranslatedLayer):
         yield from ((path, _Path(path)) for path in known)
 
     def specs(self) -> list[Any]:
-        """Of its inputs."""
+        """The specs of the inputs."""
         return [
             proa.static.InputSpec(
                 [None if n < 0 else n for n in v.shape], v.dtype, v.name

@@ -174,10 +174,10 @@ struct Engine::Impl {
   std::unique_ptr<ThreadPool> own_pool;
   std::mutex mutex;
   EngineProfile profile;
-  // Of a model without control flow.
+  // For a model without control flow.
   Buffer arena;
   std::optional<BlockPlans> plans;
-  // Of a model with control flow.
+  // For a model with control flow.
   std::optional<FlowRun> flow;
   std::vector<HeldArray> results;  // of the last run
 

@@ -33,9 +33,9 @@ struct FlowBlock {
   bool used = false;  // the model's, or named by a node of a block that is
   uint32_t first_value = 0, value_count = 0, input_count = 0;
   std::vector<FlowInput> outputs;
-  /// Of a control-flow block.
+  /// For a control-flow block.
   std::vector<FlowNode> nodes;
-  /// Of a computing block; and for each output the input that it is, or kNoValue.
+  /// For a computing block; and for each output the input that it is, or kNoValue.
   std::unique_ptr<ComputingBlock> computing;
   std::vector<uint32_t> passed;
 };

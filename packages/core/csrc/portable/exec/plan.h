@@ -129,7 +129,7 @@ class Plan {
   void record_use(uint32_t slot, uint32_t n, uint32_t step);
   void merge_in_place();
   bool may_overwrite(const Step& step, uint32_t input) const;
-  // Of chains, in chain.cc.
+  // Chains of elementwise steps; defined in chain.cc.
   void note_chain(uint32_t first_step, uint32_t nodes);
   void form_chains();
   bool fits_chain(const Chain& chain) const;

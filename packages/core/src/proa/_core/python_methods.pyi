@@ -401,7 +401,7 @@ class PythonMethods:
         padding_value: float = 0,
         name: str | None = None,
     ) -> Tensor:
-        """Of a vector the matrix with it on a diagonal; of a matrix its diagonal."""
+        """The matrix that has a vector on a diagonal, or the diagonal of a matrix."""
 
     def diag_embed(
         input,

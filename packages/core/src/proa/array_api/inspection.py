@@ -50,7 +50,7 @@ class NamespaceInfo:
 
         Args:
             device: None or the CPU.
-            kind: Of which kind, as `isdtype` takes it; all for None.
+            kind: As `isdtype` takes it; all kinds for None.
 
         Raises:
             InvalidArgumentError: If a kind is none of `isdtype`.

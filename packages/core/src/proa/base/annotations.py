@@ -66,7 +66,7 @@ def misfits(
 def _misfit(name: str, value: Any, kind: Any) -> Iterator[tuple[str, Any, str]]:
     if fits(value, kind):
         return
-    # Of a list of one kind, the item that is of another.
+    # The item of a list that is not of the kind of the others.
     of_items = typing.get_args(kind)
     if (
         isinstance(value, (list, tuple))

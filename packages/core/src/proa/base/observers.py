@@ -30,8 +30,8 @@ class ThreadObservers(threading.local):
     """Observers of what one thread does: those of its recordings.
 
     Attributes:
-        layers: Of the Layers that it calls.
-        steps: Of the optimizers that it lets step.
+        layers: Called with each Layer that is called.
+        steps: Called with each optimizer that steps.
     """
 
     def __init__(self) -> None:

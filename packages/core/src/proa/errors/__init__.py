@@ -36,7 +36,7 @@ class Error(Exception):
     """Any error that Proa raises on purpose.
 
     Attributes:
-        node: Of an error in a program: the name of the failed node's first output.
+        node: For an error in a program: the name of the failed node's first output.
     """
 
     node: str | None = None

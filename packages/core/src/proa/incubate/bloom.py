@@ -100,7 +100,7 @@ class BloomFilter:
     Args:
         bits: Size of the field.
         hashes: Bits that a key sets.
-        seed: Of the hash.
+        seed: Seed of the hash.
     """
 
     def __init__(self, bits: int, hashes: int = 3, seed: int = 0) -> None:

@@ -32,7 +32,7 @@ def narrow_weights(
 
     Args:
         program: Rewritten in place.
-        dtype: Of the weights.
+        dtype: Dtype of the weights.
         where: The function that errors name.
         excluded: Operators whose weights stay.
         chosen: Whether the weight of a name is narrowed.

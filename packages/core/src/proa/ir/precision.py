@@ -35,7 +35,7 @@ class Rewriter:
 
     Args:
         program: What is rewritten.
-        classes: Of rows: those of autocast, or "follow": 16 bits if an array is of 16.
+        classes: Those of autocast for rows, or "follow": 16 bits if an array is of 16.
         low: The 16-bit dtype.
         wide_names: Names of values; what reads or makes one stays float32.
         guarded: Whether nodes without the mark of `fp16_guard` stay float32.

@@ -82,7 +82,7 @@ class CapturedTensor:
     Attributes:
         tensor: The tensor, with a reference, so that no other gets its id.
         value: The constant or parameter that has its elements.
-        version: Of the tensor when it was read.
+        version: Version of the tensor when it was read.
         is_temporary: Whether it was made while the program was recorded, so that a call
             of the recorded function makes another one.
     """

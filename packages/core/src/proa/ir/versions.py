@@ -32,7 +32,7 @@ def converts(op: str, version: int) -> Callable[[Converter], Converter]:
 
     Args:
         op: The operator's name.
-        version: Of the nodes that the function is given.
+        version: Version of the nodes that the function is given.
 
     Raises:
         InvalidArgumentError: If there is no such operator, its version is not later, or

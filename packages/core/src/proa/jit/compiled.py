@@ -148,7 +148,7 @@ class TrainingProgram(Compiled):
             to_bytes(program), stores, recording.scalars.uses(program), nodes, ahead,
             chain_spans(program),
         )  # fmt: skip
-        # Of every input the argument's number, its source, or None for a seed.
+        # For every input the argument's number, its source, or None for a seed.
         bindings: dict[Value, int | Source | None] = dict.fromkeys(recording.seeds)
         bindings.update(recording.sources)
         bindings.update((v, i) for i, v in enumerate(arguments))

@@ -69,7 +69,7 @@ class FlowCall:
         return list(_Flow.apply(self, *self.arrays))
 
     def gradients(self, wanted: Sequence[bool], grads: Sequence[Any]) -> list[Any]:
-        """Of what was read, where wanted."""
+        """Gradients of the arrays that were read, None where not wanted."""
         arrays = self._read
         if self.node.op == "branch":
             return self._of_branch(arrays, wanted, grads)

@@ -30,8 +30,8 @@ class Callback:
 
     Attributes:
         function: Called with the first `count` of the inputs.
-        shapes: Of the results; symbolic dimensions name an input.
-        dtypes: Of the results.
+        shapes: Shapes of the results; symbolic dimensions name an input.
+        dtypes: Dtypes of the results.
         count: Further inputs are for their sizes alone.
     """
 

@@ -138,7 +138,7 @@ def export(
     with suppress(TypeError):
         program.metadata["outputs"] = json.dumps(as_tuples(found.treedef))
     if output_names is None:
-        # Of a model that was loaded, or else of what is returned.
+        # The names of a model that was loaded, or else those of what is returned.
         kept: Any = getattr(layer, "_output_names", None) if owner is layer else None
         output_names = kept if _are_names(kept, found) else _output_names(found)
     name_outputs(program, list(output_names))

@@ -60,7 +60,7 @@ class Trace:
 def owner_of(function: Any) -> Any:
     """The Layer that the function or Layer belongs to, or None."""
     for thing in (function, getattr(function, "__self__", None)):
-        # Of its class: a `forward` that is a static function looks up its owner here.
+        # By its class: a `forward` that is a static function looks up its owner here.
         if hasattr(type(thing), "named_parameters") and hasattr(type(thing), "forward"):
             return thing
     return None
@@ -119,7 +119,7 @@ def trace(
         arguments: Maps the symbolic tensors (a list) to (args, kwargs).
         specs: One for each symbolic tensor.
         owner: The Layer whose parameters keep their names.
-        names: Of the inputs.
+        names: Names of the inputs.
 
     Raises:
         GraphBreak: If the function returns what no graph can.

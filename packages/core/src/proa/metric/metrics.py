@@ -149,7 +149,7 @@ class _Binary(Metric):
 
 
 class Precision(_Binary):
-    """Of what was said to be positive, the share that is."""
+    """The share of positive predictions that are true: tp / (tp + fp)."""
 
     def __init__(
         self, name: str = "precision", *args: object, **kwargs: object
@@ -162,7 +162,7 @@ class Precision(_Binary):
 
 
 class Recall(_Binary):
-    """Of what is positive, the share that was found."""
+    """The share of positive labels that were predicted: tp / (tp + fn)."""
 
     def __init__(self, name: str = "recall", *args: object, **kwargs: object) -> None:
         super().__init__(name)

@@ -28,7 +28,7 @@ class ClipGrad:
                 for i, (p, g) in enumerate(params_grads)
                 if g is not None and getattr(p, "need_clip", True)
             ]
-            # Of row-sparse gradients the rows that are there, each of them once.
+            # Row-sparse gradients give the rows that they have, each of them once.
             grads = [merged(params_grads[i][1]) for i in chosen]
             clipped = self._clip([values_of(g) for g in grads])
             result = list(params_grads)

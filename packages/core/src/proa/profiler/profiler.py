@@ -157,7 +157,7 @@ class Profiler:
         """A step ends here and the next begins.
 
         Args:
-            num_samples: Of the step, for `step_info`.
+            num_samples: Samples of the step, for `step_info`.
         """
         self._timer.step(num_samples)
         if self.timer_only:

@@ -46,7 +46,7 @@ _UNITS = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0}
 
 @dataclass
 class Statistics:
-    """Of the events of one name."""
+    """Count, times in nanoseconds and allocated bytes of the events of one name."""
 
     calls: int = 0
     total: int = 0

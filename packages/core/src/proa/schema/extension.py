@@ -34,7 +34,7 @@ def add_row(
     """Let graphs name the operator.
 
     Args:
-        name: Of the operator.
+        name: Name of the operator.
         outputs: Their names.
         attributes: (name, type); types: bool, int, float, text, or a list of the last
             three, as in `LISTS`.

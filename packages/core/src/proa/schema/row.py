@@ -286,7 +286,7 @@ def op(
             optimizer's step; no gradient passes through it. Its name ends in ``_``.
         random: Draws random numbers, by the key in its attributes seed and offset.
         draw_rate: The attribute of a random row that, if it is 0, means no draws.
-        identity_of_real: Of a real array the C++ function returns the array itself.
+        identity_of_real: The C++ function of a real array returns the array itself.
         extra_isas: Instruction sets of `EXTRA_ISAS` with a kernel of their own, in
             csrc/portable/kernels/<family>.
         lite: Part of the mobile runtime (no for training-only ops).

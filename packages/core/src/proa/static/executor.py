@@ -92,7 +92,7 @@ class Executor:
             return_numpy: Whether arrays are returned, or Tensors: LoDTensors where rows
                 make sequences.
             use_program_cache: Kept for callers; plans are always kept.
-            return_merged: Of a CompiledProgram for several places: whether the rows of
+            return_merged: For a CompiledProgram for several places: whether the rows of
                 their results are put together, or each result is a list with that of
                 each place, which may have different shapes.
             use_prune: Run only what fetches follow from: nothing is updated but by the

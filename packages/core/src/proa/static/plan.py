@@ -44,7 +44,7 @@ class _Numbers:
 
     Attributes:
         total: Counters of the generator that a run takes.
-        offsets: Of each draw, from the first.
+        offsets: Offset of each draw from the first.
         rates: Give the learning rates.
         counters: Names of the counters of steps.
         uses: (node, attribute, number of the slot).
@@ -121,7 +121,7 @@ class Plan:
         """
         names = list(request.fed)
         made: dict[Value, int] = {}
-        #: Of every fetch: (kind, what).
+        #: (kind, what) of every fetch.
         self._results: list[tuple[str, Any]] = []
         for name in request.fetched:
             variable = program.find(name, "Executor.run")

@@ -39,7 +39,7 @@ class StartupRun:
 
     Attributes:
         scope: Where values go.
-        keys: Of draws that several first values have in common.
+        keys: Keys of draws that several first values have in common.
     """
 
     scope: Scope
@@ -66,7 +66,7 @@ class Initialization:
     Attributes:
         name: The Variable's.
         kind: What makes it, as a text: ``xavier_uniform``.
-        shape, dtype: Of the Variable.
+        shape, dtype: Those of the Variable.
         make: Gives the value in a run.
     """
 
@@ -93,8 +93,8 @@ class Program:
         rates: Nodes with what gives their learning rate, and a key of equal rates.
         counts: Nodes with the counter that numbers their steps.
         open_shapes: Shapes, with unknown sizes in them, that nodes have as attributes.
-        origins: Of a clone, values of the first program -> its own, where unknown sizes
-            are those of the former.
+        origins: For a clone, values of the first program -> its own, where unknown
+            sizes are those of the former.
         tested: Values -> what a test of the program has in their place.
         roles: "backward" or "optimize" of nodes that are no forward ones.
         scopes: The name scopes of nodes.

@@ -26,7 +26,7 @@ from proa.jit.runtime_scalars import byte_of
 
 #: A node's attribute that every run sets, and which of the run's numbers it is.
 NumberUse = tuple[Node, str, int]
-#: Of each output that overwrites an input: that input.
+#: For each output that overwrites an input: that input.
 Stores = Mapping[Value, Value]
 
 
@@ -54,7 +54,7 @@ class _Compiled:
     Args:
         graph: The part, which is changed.
         stores: Inputs that outputs overwrite; those outputs are not given.
-        uses: Of nodes of the part; others are left out.
+        uses: Those of nodes of the part; others are left out.
         outer: The whole graph's value of each input of the part.
         outputs: The whole graph's values of outputs that are given.
     """

@@ -36,7 +36,7 @@ class Variable(Tensor):
 
     Args:
         value: What it stands for.
-        recorder: Of its program.
+        recorder: Recorder of its program.
     """
 
     def __new__(cls, value: Value, recorder: ProgramRecorder) -> Variable:
@@ -226,7 +226,7 @@ class ParameterVariable(Variable, Parameter):  # type: ignore[misc]
 
     Args:
         value: What it stands for.
-        recorder: Of its program.
+        recorder: Recorder of its program.
         attr: A ParamAttr.
     """
 

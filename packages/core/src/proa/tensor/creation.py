@@ -447,7 +447,7 @@ def diag_embed(
 def diag(
     x: Tensor, offset: int = 0, padding_value: float = 0, name: str | None = None
 ) -> Tensor:
-    """Of a vector the matrix with it on a diagonal; of a matrix its diagonal."""
+    """The matrix that has a vector on a diagonal, or the diagonal of a matrix."""
     if x.ndim == 2:
         return ops.diagonal(x, offset=offset)
     if x.ndim > 2:

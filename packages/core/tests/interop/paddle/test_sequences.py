@@ -27,7 +27,7 @@ def _float32(*shape: int) -> Any:
 
 
 def _results(file: ProgramFile, rows: Any) -> list[Any]:
-    """Of the loaded model, and of what is saved and loaded again."""
+    """Results of the loaded model, and of the one that is saved and loaded again."""
     layer = paddle.load(None, None, file.program(), file.parameters())
     buffer = io.BytesIO()
     proa.jit.save(layer, buffer, layer.input_spec)

@@ -115,7 +115,7 @@ class AsyncHttpClient:
         hedge_s: Seconds after which it is sent a second time, None for never.
         idle: Connections that are kept for each address.
         ssl_context: For HTTPS; None for plain HTTP.
-        headers: Of every request, such as ``{"Authorization": "Bearer KEY"}``.
+        headers: Headers of every request, such as ``{"Authorization": "Bearer KEY"}``.
     """
 
     def __init__(

@@ -79,7 +79,7 @@ class Client(ABC):
             outputs: Which outputs to answer; all if empty.
             version: The model's version; the newest if empty.
             id: Comes back with the answer.
-            parameters: Of the protocol, such as ``timeout`` in microseconds.
+            parameters: Parameters of the protocol, such as ``timeout`` in microseconds.
             binary: Send and receive raw bytes; otherwise JSON over HTTP, and typed
                 contents over gRPC.
 

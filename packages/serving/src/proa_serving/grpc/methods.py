@@ -158,7 +158,7 @@ class GrpcMethods:
         """What gives the message that answers raw tensors, as ``message`` has them.
 
         Args:
-            head: Of the call.
+            head: Head of the call.
             message: It was answered.
 
         Returns:

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 from proa_serving.http.messages import Reply, Request
 
-# Of the raw bytes of a body, and the request's id: the parts of the answer with its
-# head, or None where the request is to be answered as others are.
+# (raw bytes of a body, the request's id) -> the parts of the answer with its head, or
+# None where the request is to be answered as others are.
 FastAnswer = Callable[[bytes | memoryview, bytes], Sequence[Any] | None]
 
 

@@ -28,9 +28,9 @@ class Body:
     """A body while it arrives.
 
     Args:
-        length: Of all of it; None where the head does not say.
-        header_length: Of the JSON before the raw tensors, which are aligned in memory
-            so that arrays can be made of them without a copy.
+        length: Bytes of all of it; None where the head does not say.
+        header_length: Bytes of the JSON before the raw tensors, which are aligned in
+            memory so that arrays can be made of them without a copy.
     """
 
     __slots__ = ("_parts", "_view", "header_length", "length", "size")

@@ -171,7 +171,7 @@ class HttpRepeats:
 
 
 def _headers_of(head: bytes) -> dict[bytes, bytes]:
-    """Of a head that is known to be well-formed."""
+    """The headers of a head that is known to be well-formed."""
     headers = {}
     for line in head[:-4].split(b"\r\n")[1:]:
         name, _, value = line.partition(b":")

@@ -29,7 +29,7 @@ class CallHeads:
 
     @property
     def changes(self) -> int:
-        """Of the table: a block means the same until there is another."""
+        """Changes of the dynamic table: until the next, a block means the same."""
         return self._decoder.changes
 
     def known(self, block: bytes) -> CallHead | None:

@@ -55,7 +55,7 @@ class CallHead:
     Args:
         path: ``/package.Service/Method``.
         timeout: Seconds the client waits, or None.
-        encoding: Of messages that are flagged as compressed.
+        encoding: Encoding of messages that are flagged as compressed.
         authorization: The header of that name.
         api_key: The header ``x-api-key``.
         http_status: What answers it where it is no call of gRPC; 200 otherwise.

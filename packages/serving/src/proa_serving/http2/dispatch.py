@@ -24,9 +24,9 @@ from proa_serving.protocol.errors import QueueFullError
 from proa_serving.transport.owner import Owner
 
 log = logging.getLogger("proa_serving.grpc")
-# Of the budget, for a call's headers and what is kept beside its message.
+# Bytes of the budget for a call's headers and what is stored with its message,
 _STREAM_BYTES = 2048
-# And for each message of a call that has many.
+# and for each message of a call that has many.
 _MESSAGE_BYTES = 256
 # A message at the limit, and the fields around it.
 _MESSAGE_OVERHEAD = 4096

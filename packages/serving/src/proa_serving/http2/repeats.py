@@ -83,8 +83,8 @@ class KnownCall(NamedTuple):
 
     Args:
         head: What its headers say.
-        changes: Of the table of headers, without which its block means the same.
-        length: Of its DATA.
+        changes: Those of the dynamic table, without which its block means the same.
+        length: Bytes of its DATA.
     """
 
     head: CallHead
@@ -110,7 +110,7 @@ def learn_call(
     """Let the transport answer calls that repeat one, if ``data`` was that.
 
     Args:
-        repeats: Of the connection.
+        repeats: Repeats of the connection.
         data: What was received and, whatever it was, answered.
         heads: The connection's.
         find: Finds what gives the message that answers raw tensors.

@@ -37,8 +37,8 @@ class Stream:
     """What is known of one call.
 
     Args:
-        number: Of the stream.
-        head: Of the call.
+        number: Number of the stream.
+        head: Head of the call.
         send_window: Bytes that may be sent.
         now: The time, in seconds.
     """
@@ -112,7 +112,7 @@ class Stream:
 
         Args:
             limit: Bytes of a message.
-            find_raw: Of a message's beginning: where data begins that is to be
+            find_raw: Takes the beginning of a message: where data begins that is to be
                 aligned in memory.
 
         Raises:

@@ -134,5 +134,5 @@ class Composite(ABC):
         return answer if isinstance(answer, InferResponse) else await answer
 
 
-# Of a request's parameters, those that the models it runs get too.
+# The parameters of a request that the models it runs get too.
 _KEPT = frozenset({"priority", "sequence_id", "sequence_start", "sequence_end"})

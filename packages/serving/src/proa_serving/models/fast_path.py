@@ -57,7 +57,7 @@ class FastPath:
 
     @property
     def version(self) -> str:
-        """Of the model."""
+        """The version of the model."""
         return self._model.version
 
     def is_current(self) -> bool:

@@ -16,7 +16,7 @@ from proa_serving.protocol.errors import (
     NotFoundError,
 )
 
-FILE_VERSION = "1"  # Of a model that was named by its file.
+FILE_VERSION = "1"  # that of a model that was named by its file
 # Names, sizes, times of change and inode numbers of files.
 Mark = tuple[tuple[str, int, int, int], ...]
 

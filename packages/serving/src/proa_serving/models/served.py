@@ -211,7 +211,7 @@ class ServedModel:
         return arrays
 
     def _count_failure(self, error: ServingError, protocol: str, began: float) -> None:
-        """Of a request that did not wait for a worker."""
+        """Count the failure of a request that did not wait for a worker."""
         self._metrics.began(protocol)
         self._metrics.failed(protocol, error.reason, began)
         if isinstance(error, ModelFailedError):  # It ran.

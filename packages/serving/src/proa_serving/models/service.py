@@ -159,7 +159,7 @@ class InferenceService:
         return FastPath(self, model, request, places, protocol)
 
     def statistics(self, name: str = "", version: str = "") -> list[ModelStatistics]:
-        """Of all versions that are or were served, those that are named.
+        """Statistics of the named versions, of all that are or were served.
 
         Raises:
             NotFoundError: If there is no such model or version.

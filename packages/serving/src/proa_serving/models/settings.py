@@ -140,7 +140,7 @@ class ModelSettings:
     """What can be chosen about one model.
 
     Args:
-        limits: Of its queue and batches.
+        limits: Limits of its queue and batches.
         versions: Which are served.
         instances: Workers; 0 for as many as the cores allow.
         threads: Threads that each uses for its mathematics; the same.

@@ -93,7 +93,7 @@ class Tracer:
     """Follows requests and gives what it saw to ``sinks``.
 
     Args:
-        share: Of requests without a traceparent, the share that is sampled.
+        share: The share of requests without a traceparent that is sampled.
         sinks: Where traces go.
     """
 

@@ -47,7 +47,7 @@ class Scheduler:
         name: The model's, for messages.
         model: What to run.
         instances: Worker threads, each with an instance of its own.
-        limits: Of the queue and of batches.
+        limits: Limits of the queue and of batches.
         observer: Called after every run.
         warmup: Inputs that every instance runs before the first request.
         must_warm: Whether a run of these that fails is an error.

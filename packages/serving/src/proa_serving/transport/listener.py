@@ -209,7 +209,7 @@ def _allowed_connections(wanted: int, kept: int) -> int:
 
 
 Answers = TypeVar("Answers")
-# Of a listener, its loop, and whether health checks alone are answered.
+# (listener, its event loop, whether health checks alone are answered) -> protocol
 Connect = Callable[["Listener[Answers]", asyncio.AbstractEventLoop, bool], Any]
 
 
@@ -225,7 +225,7 @@ class Listener(Generic[Answers]):
         connect: Makes the connection that serves a client.
         held: The socket, which listens.
         config: The limits.
-        budget: Of the bytes that requests hold.
+        budget: Budget of the bytes that requests hold.
         shared: The connections of all listeners.
         tls: The certificate; None serves in the clear.
     """

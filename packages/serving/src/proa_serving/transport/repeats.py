@@ -65,7 +65,7 @@ class Repeats:
         """Let the transport take requests of HTTP/1.1 with a head like this.
 
         Args:
-            head: Of a request that was accepted.
+            head: Head of a request that was accepted.
             names: Headers, in lower case, that must be the same.
             answer: Returns the parts that answer JSON and raw tensors, or None.
             take: What is called otherwise: where in the buffer the request begins, its

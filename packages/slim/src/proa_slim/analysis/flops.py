@@ -19,10 +19,10 @@ class LayerCost:
     """One product of a network.
 
     Attributes:
-        name: Of its weight; of the result where it has none.
+        name: Name of its weight; of the result where it has none.
         op: The operator.
-        shape: Of the result.
-        multiply_adds: Of one sample where sizes are symbolic.
+        shape: Shape of the result.
+        multiply_adds: Multiply-adds of one sample where sizes are symbolic.
         parameters: Elements of the weight; 0 where another product has it too.
     """
 
@@ -42,8 +42,8 @@ def cost_table(
 
     Args:
         model: A Layer, which is recorded in evaluation mode, or a program.
-        inputs: Of a Layer: a shape, or a shape or `InputSpec` for each input.
-        dtypes: Of inputs that are given as shapes.
+        inputs: For a Layer: a shape, or a shape or `InputSpec` for each input.
+        dtypes: Dtypes of inputs that are given as shapes.
 
     Raises:
         InvalidTypeError: If `model` is none of these.
@@ -134,7 +134,7 @@ def flops(
 
     Args:
         model, inputs: As for `cost_table`.
-        dtypes: Of inputs that are given as shapes; float32 if not given.
+        dtypes: Dtypes of inputs that are given as shapes; float32 if not given.
         only_conv: Count convolutions alone.
         detail: Also return the count for each weight, or result where there is none.
 

@@ -67,10 +67,10 @@ class OperatorLatency:
     """One operator of the exported network, run alone.
 
     Attributes:
-        name: Of its result in the graph.
+        name: Name of its result in the graph.
         op: The operator, perhaps fused.
-        shape: Of its result.
-        multiply_adds: Of one run.
+        shape: Shape of its result.
+        multiply_adds: Multiply-adds of one run.
         seconds: The median.
     """
 
@@ -90,7 +90,7 @@ def latency_table(
 
     Args:
         network: Is not changed.
-        specs: Of its inputs, of which only the first size may be symbolic; it is 1.
+        specs: Those of its inputs. Only the first size may be symbolic; it is 1.
         repeats: Runs of which the median counts.
 
     Raises:

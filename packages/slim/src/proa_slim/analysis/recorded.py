@@ -49,7 +49,7 @@ class RecordedNetwork:
 
     Args:
         network: The Layer; its mode is left as it is.
-        specs: Of its inputs.
+        specs: Specs of its inputs.
 
     Attributes:
         program: Its inputs are the network's, then parameters and buffers.

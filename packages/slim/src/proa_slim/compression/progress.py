@@ -27,9 +27,9 @@ class TrialResult:
         step: How it was made.
         metric: Percentage of the samples that were kept apart.
         drop: Below the model that was given, in points.
-        file_bytes: Of its file.
-        milliseconds: Of a run of one sample by `proa-infer bench`; None without it.
-        multiply_adds: Of one sample.
+        file_bytes: Bytes of its file.
+        milliseconds: Time of one sample by `proa-infer bench`; None without it.
+        multiply_adds: Multiply-adds of one sample.
     """
 
     step: str
@@ -64,8 +64,8 @@ class Progress:
     """Finished trials and epochs, each written in one step.
 
     Args:
-        folder: Of a compression's output; a folder in it is used.
-        fingerprint: Of the model, the data and the recipe.
+        folder: Folder of a compression's output; a folder in it is used.
+        fingerprint: Fingerprint of the model, the data and the recipe.
         resume: Whether what the folder has counts; it is emptied if not.
 
     Raises:
@@ -130,7 +130,7 @@ class Progress:
 
 
 def fingerprint(program: Program, samples: Samples, recipe: Recipe) -> str:
-    """Of all that a compression's result depends on."""
+    """A SHA-256 digest of all that a compression's result depends on."""
     found = hashlib.sha256(file.to_bytes(program))
     arrays = [*samples.inputs]
     if samples.labels is not None:

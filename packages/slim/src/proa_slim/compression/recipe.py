@@ -28,22 +28,22 @@ class Recipe:
             without calibration; or ``float32`` for pruning alone.
         max_drop: What the metric may lose, in points of percent.
         prune: Share of the multiply-adds to remove first, in [0, 1).
-        criterion: Of channels, as for `proa_slim.Pruner`; one without gradients.
+        criterion: That of channels, as for `proa_slim.Pruner`; one without gradients.
         align: Numbers of channels are kept multiples of it.
-        epochs: Of distillation after pruning.
-        learning_rate: Of Adam then, by a cosine to 0.
-        batch_size: Of distillation and calibration.
+        epochs: Epochs of distillation after pruning.
+        learning_rate: That of Adam then, by a cosine to 0.
+        batch_size: Batch size of distillation and calibration.
         calibration: Samples to calibrate on.
         quantize: Settings of `QuantConfig` to try one after the other, until one loses
             at most `max_drop`.
         qat_epochs: If none does: of training with the best setting's rounding in place,
             on the outputs of the original.
-        qat_learning_rate: Of Adam then, by a cosine to 0.
+        qat_learning_rate: That of Adam then, by a cosine to 0.
         mixed: Whether layers are left out of int8 if that does not do either.
         rest: How their weights are stored, ``float32`` or ``float16``.
         max_milliseconds: What a run of one sample may take by ``proa-infer bench``. As
             many multiply-adds are pruned as it takes, in steps of a tenth.
-        threads: Of timed runs.
+        threads: Number of threads of timed runs.
 
     Raises:
         InvalidArgumentError: If a field is out of its range; it names the field.

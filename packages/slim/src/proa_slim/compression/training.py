@@ -43,7 +43,7 @@ class Distiller:
 
         Args:
             student: Its weights of kind ``param`` learn, but for statistics of norms.
-            name: Of the step, for progress.
+            name: Name of the step, for progress.
             epochs: Passes.
             rate: The learning rate at first.
             checkpoint: A file with the last finished epoch, which training continues

@@ -46,9 +46,9 @@ class Compressed:
     """What `compress` made.
 
     Attributes:
-        path: Of the model's file.
+        path: Path of the model's file.
         chosen: Its measures.
-        tried: Of all models, that which was given first.
+        tried: All models that were tried; the first is the one that was given.
         metric_name: ``accuracy``, or ``agreement`` with the model that was given.
         notes: What was left as it was, and why.
     """
@@ -358,8 +358,8 @@ def compress(
             agrees with the one that was given.
         recipe: Or its fields; `Recipe()` if not given.
         output: Folder of ``model.proa``, ``report.html`` and ``report.json``.
-        labels: Of arrays: one integer for each sample.
-        input_spec: Of a network, as for `proa.jit.save`.
+        labels: For arrays: one integer for each sample.
+        input_spec: For a network, as for `proa.jit.save`.
         progress: Whether each model writes a line to standard error.
         resume: Whether to go on after the last model or epoch that a run which was
             stopped has finished. It must be the same model, data and recipe.

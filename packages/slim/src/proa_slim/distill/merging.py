@@ -34,7 +34,7 @@ def merge(
         place: Kept for callers; there is one device.
         scope: Where the student's values are; the current scope if None.
         teacher_scope: Where the teacher's values are; `scope` if None.
-        name_prefix: Of the teacher's Variables.
+        name_prefix: Prefix of the teacher's Variables.
         merge_feed: Whether both read the student's data. If not, the teacher's data
             are inputs of their own, with the prefix.
 

@@ -56,11 +56,11 @@ class DML(Layer):
         return _Optimizers(given)
 
     def ce_loss(self, logits: Sequence[Tensor], labels: Tensor) -> list[Tensor]:
-        """Of each network, the mean cross entropy with the labels."""
+        """The mean cross entropy of each network with the labels."""
         return [F.cross_entropy(x, labels).mean() for x in logits]
 
     def kl_loss(self, logits: Sequence[Tensor]) -> list[Tensor]:
-        """Of each network, the mean over the others of KL(other || it), which gives
+        """For each network, the mean over the others of KL(other || it), which gives
         the others no gradient.
         """
         found = []
@@ -70,7 +70,7 @@ class DML(Layer):
         return found
 
     def loss(self, logits: Sequence[Tensor], labels: Tensor) -> list[Tensor]:
-        """Of each network, `ce_loss` + `kl_loss`."""
+        """`ce_loss` + `kl_loss` of each network."""
         pairs = zip(self.ce_loss(logits, labels), self.kl_loss(logits), strict=True)
         return [a + b for a, b in pairs]
 

@@ -175,7 +175,7 @@ class _Progress:
 
     Args:
         channels: Actors, perhaps none.
-        writer: Of files, if any.
+        writer: Writes files, if any.
     """
 
     def __init__(self, channels: list[Any], writer: ShardWriter | None) -> None:
@@ -184,7 +184,7 @@ class _Progress:
         taken = [channel.accepted.remote() for channel in channels]
         self._taken = self._ray.get(taken) if self._ray else []
         self._written = 0 if writer is None else writer.accepted
-        #: Of each channel, the put that is in progress.
+        #: For each channel, the put that is in progress.
         self._pending: dict[int, Any] = {}
 
     def _sent(self, number: int) -> bool:

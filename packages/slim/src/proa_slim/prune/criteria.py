@@ -21,9 +21,9 @@ class Channels:
     """The output channels of one weight, as a criterion sees them.
 
     Attributes:
-        name: Of the weight.
+        name: Name of the weight.
         weight: (channels, elements), float64.
-        gradient: Of the weight, likewise; None if there is none.
+        gradient: Gradient of the weight, likewise; None if there is none.
         scale: (channels,), the mean magnitude of the norm scales that multiply each
             channel; None if no norm follows.
     """
@@ -133,10 +133,10 @@ class Scoring:
     """Scores the units of a graph.
 
     Args:
-        graph: Of the network or program.
+        graph: Channels of the network or program.
         criterion: Applied to each weight of a group.
         arrays: The elements of parameters.
-        gradients: Of parameters, as far as they are known.
+        gradients: Gradients of parameters, as far as they are known.
     """
 
     def __init__(

@@ -24,7 +24,7 @@ class Group:
     """Channels that are chosen among together: those of one or of several layers.
 
     Attributes:
-        name: Of the first weight whose output channels they are.
+        name: Name of the first weight whose output channels they are.
         weights: Those weights, each with the axis that counts output channels.
         units: What can be removed, each one channel (or block of channels) of every
             weight of the group.

@@ -37,7 +37,7 @@ class PrunableNetwork:
 
     Args:
         network: Is changed by `remove`.
-        specs: Of its inputs.
+        specs: Specs of its inputs.
 
     Attributes:
         graph: Groups of channels; what the network's own code does not allow to shrink

@@ -41,7 +41,7 @@ class Pruner:
         opt: An optimizer whose state is to shrink with the parameters.
         prune_type: Which weights `sensitive` and ratios for targets are about: those of
             convolutions, of linear layers (heads of attention among them), or all.
-        input_dtype: Of inputs that are given as shapes.
+        input_dtype: Dtype of inputs that are given as shapes.
         criterion: The name of a criterion, or a function of `Channels`.
 
     Raises:

@@ -23,7 +23,7 @@ class SensitivityFile:
 
     Args:
         path: A JSON file; None keeps them in memory alone.
-        fingerprint: Of the network and criterion. A file of another is refused.
+        fingerprint: That of network and criterion. A file of another is refused.
 
     Raises:
         InvalidArgumentError: If the file has no sensitivities, or of another network.

@@ -43,7 +43,7 @@ def save_sparse(
 
     Args:
         network: Is not changed; recorded in evaluation mode.
-        path: Of the file.
+        path: Path of the file.
         input_spec: As for `proa.jit.save`.
         min_saving: A weight is stored so if that saves at least this share of it.
 

@@ -42,7 +42,7 @@ def sensitivity(
             any; returns the metric, the greater the better.
         sensitivities_file: Where results are, or will be.
         pruned_ratios: Shares of the channels.
-        criterion: Of channels.
+        criterion: Criterion of channels.
         scope: Where parameters are; the global one if not given.
 
     Returns:

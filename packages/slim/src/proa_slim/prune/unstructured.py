@@ -35,8 +35,8 @@ class UnstructuredPruner:
         mode: ``ratio``: this share of the weights; ``threshold``: those of a magnitude
             below it; ``2:4``: the two smallest of each four along the inputs of a
             linear layer or the input channels of a convolution.
-        threshold: Of mode ``threshold``.
-        ratio: Of mode ``ratio``, in [0, 1).
+        threshold: For mode ``threshold``.
+        ratio: For mode ``ratio``, in [0, 1).
         prune_params_type: ``conv1x1_only``: 1 x 1 convolutions alone.
         skip_params_func: Gives names of parameters that stay dense.
         local_sparsity: Whether each weight loses the share, instead of all together.
@@ -295,7 +295,7 @@ def two_of_four(weight: NDArray[np.floating]) -> Mask:
 
 
 def _input_axis(shape: Sequence[int]) -> int:
-    """Of a linear weight (in, out) 0, of a convolution's (out, in, ...) 1."""
+    """0 for a linear weight (in, out), 1 for a convolution's (out, in, ...)."""
     return 0 if len(shape) == 2 else 1
 
 

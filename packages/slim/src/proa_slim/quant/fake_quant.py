@@ -29,9 +29,9 @@ def learned_fake_quant(x: Any, step: Any, axis: int = -1, count: int = 0) -> Any
     inside and g * -127 or g * 127 outside, where g = 1 / sqrt(count * 127).
 
     Args:
-        x: Of any shape.
+        x: Array of any shape.
         step: s, of one element, or of the size of `axis`.
-        axis: Of the channels, if there are several steps.
+        axis: Axis of the channels, if there are several steps.
         count: Elements that share a step; 0 for as many as x has for each.
     """
     along = [1] * x.ndim
@@ -152,7 +152,7 @@ class WeightQuantizer(Layer):
 
     Args:
         weight: What learned steps begin with: an array.
-        axis: Of its output channels.
+        axis: Axis of its output channels.
         config: ``weight`` and ``learn_steps`` say how.
 
     Shape:

@@ -26,7 +26,7 @@ def gptq(
 
     Args:
         weight: (out, in).
-        scale: Of each weight, (out, in).
+        scale: Scale of each weight, (out, in).
         hessian: H = sum x x^T, (in, in).
         low: The smallest integer, likewise `high`.
         damp: Share of the mean of H's diagonal that is added to the diagonal.

@@ -30,7 +30,7 @@ def half_weights(
     Args:
         network: Is not changed.
         input_spec: As for `proa.jit.save`.
-        dtype: Of the stored weights.
+        dtype: Dtype of the stored weights.
         skip: Layers whose weights stay in float32, as in `QuantConfig`.
 
     Returns:

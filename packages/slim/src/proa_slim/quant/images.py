@@ -50,7 +50,7 @@ def round_images(
     Args:
         program: With rounded inputs of products.
         chosen: Its products that are quantized.
-        scales: Of images, by name.
+        scales: Scales of images, by name.
         config: Says whether to.
     """
     if not (config.between and config.symmetric):

@@ -29,7 +29,7 @@ class LayerReport:
     with y the result in float32 and e what quantization changes.
 
     Attributes:
-        name: Of the product's result in the graph.
+        name: Name of the product's result in the graph.
         layer: Path of the layer whose weight it reads.
         op: conv2d or linear, perhaps with an activation.
         input_scale: Real value of one integer step of the input.

@@ -52,11 +52,11 @@ class PostTrainingQuantization:
         batch_generator: Returns an iterator of batches.
         sample_generator: Returns an iterator of samples, which batches are made of.
         data_loader: Batches: arrays, or dicts by the names of inputs.
-        batch_size: Of samples.
-        batch_nums: Of batches; all if None.
+        batch_size: Samples in a batch.
+        batch_nums: Number of batches; all if None.
         algo: How ranges of activations are found: ``KL``, ``hist``, ``avg``, ``mse``,
             ``emd``, ``abs_max``, or ``min_max``, which is not symmetric.
-        hist_percent: Of ``hist``.
+        hist_percent: For ``hist``.
         quantizable_op_type: Kinds of operator, those of `op_types`.
         round_type: ``round`` or ``adaround``.
         is_full_quantize: Whether all kinds are quantized, whichever are named.

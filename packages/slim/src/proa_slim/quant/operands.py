@@ -52,7 +52,7 @@ def round_operands(
 
     Args:
         program: Is changed.
-        scales: Of operands, by name.
+        scales: Scales of operands, by name.
         config: Names the operators.
         rounding: Makes the nodes for one of them.
     """

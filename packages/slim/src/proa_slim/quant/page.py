@@ -34,7 +34,7 @@ def histograms(
     batches: Sequence[Sequence[Array]],
     scales: Mapping[Value, Scale],
 ) -> dict[str, tuple[Histogram, Histogram]]:
-    """Of the input and of the weight of each node, by the name of its result."""
+    """Histograms of each node's input and weight, by the name of its result."""
     wanted = {n.inputs[0] for n in nodes}
     spans: dict[Value, tuple[float, float]] = {}
     counts: dict[Value, NDArray[np.float64]] = {}

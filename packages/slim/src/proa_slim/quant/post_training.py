@@ -237,10 +237,10 @@ def lowered(
     Args:
         program: In float32.
         faked: A copy of it by `with_fake_quant`.
-        scales: Of calibration.
+        scales: Those of calibration.
         config: As for `with_fake_quant`.
         kind: What the file says it is.
-        report: Of the model.
+        report: Report of the model.
     """
     lower(faked, config)
     store_in_8_bits(faked, config)
@@ -261,7 +261,7 @@ def with_fake_quant(
 
     Args:
         program: In float32.
-        scales: Of the inputs of products, and of images between them.
+        scales: Scales of the inputs of products, and of images between them.
         config: Which products, and how their weights are rounded, but for
         weights: those that are rounded already, by the names of the products' results.
     """

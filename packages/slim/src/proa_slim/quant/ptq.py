@@ -108,7 +108,7 @@ class PTQ:
 
         Args:
             model: That `quantize` gave. It is not watched any more.
-            path: Of the file.
+            path: Path of the file.
             input_spec: As for `proa.jit.save`.
 
         Returns:

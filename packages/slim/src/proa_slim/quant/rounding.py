@@ -156,7 +156,7 @@ def correct_bias(
     Args:
         program: In float32.
         faked: Its copy with fake quantization, whose biases are changed.
-        batches: Of calibration.
+        batches: Batches of calibration.
     """
     pairs = {n.outputs[0].name: n for n in faked.main.nodes if rounded_input(n)}
     nodes = [

@@ -67,7 +67,7 @@ def layer_speeds(
         input_spec: As for `proa.jit.save`; the first size may be symbolic, and is 1.
         config: What is quantized; `QuantConfig()` if not given.
         repeats: Runs of which the fastest counts, layer by layer.
-        threads: Of a run.
+        threads: Number of threads of a run.
 
     Raises:
         InvalidArgumentError: If `repeats` is not positive, or another size is symbolic.
@@ -211,7 +211,7 @@ def _integer_path(node: Node) -> str:
 
 
 def _cost(node: Node, times: dict[str, float]) -> float:
-    """Of a product, and its share of the rounding of what it reads."""
+    """Time of a product, with its share of the time that rounds its input."""
     cost = times.get(node.outputs[0].name, 0.0)
     x = node.inputs[0]
     before = None if x is None else x.producer

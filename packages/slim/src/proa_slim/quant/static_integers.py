@@ -46,7 +46,7 @@ class IntegerProduct:
 
         Args:
             norm: Mean, variance, scale and shift, (channels,) each.
-            epsilon: Of the norm.
+            epsilon: Epsilon of the norm.
         """
         mean, variance, scale, shift = (v.detach() for v in norm)
         factor = scale / (variance + epsilon).sqrt()
@@ -65,7 +65,7 @@ def integer_product(
         arrays: Its input, weight and perhaps bias.
         steps: Real values of one integer step of the input, (1,), and of the weight,
             (1,) or (channels,).
-        axis: Of the weight's channels; -1 if its step is of (1,).
+        axis: Axis of the weight's channels; -1 if its step is of (1,).
     """
     x, weight = (v.detach() for v in arrays[:2])
     bias = arrays[2].detach() if len(arrays) > 2 and arrays[2] is not None else None

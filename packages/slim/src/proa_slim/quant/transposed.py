@@ -29,7 +29,7 @@ class Rows:
 
     Attributes:
         stride: (sh, sw) of the transposed convolution.
-        groups: Of it.
+        groups: Its number of groups.
         kernel: (kh, kw) of the convolution, ceil(size / stride).
         size: (h, w) of the convolution's result.
         first: (top, left) rows and columns of the whole result that padding removes.

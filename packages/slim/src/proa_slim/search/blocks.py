@@ -24,11 +24,11 @@ class Block:
             (MobileNetV2), ``basic`` and ``bottleneck`` (ResNet), ``blaze`` and
             ``double_blaze`` (BlazeFace), ``pool`` (the greatest of each window),
             ``head`` (pooling and a linear layer), ``identity``.
-        in_channels: Of its input.
-        channels: Of its result; classes of a head.
-        kernel: Of the spatial convolution.
-        stride: Of the block.
-        expansion: Of ``inverted``: channels in the middle, as a multiple of those of
+        in_channels: Number of channels of its input.
+        channels: Number of channels of its result; classes of a head.
+        kernel: Kernel size of the spatial convolution.
+        stride: Stride of the block.
+        expansion: For ``inverted``: channels in the middle, as a multiple of those of
             the input; of ``bottleneck`` and ``double_blaze``: as a share of those of
             the result.
     """

@@ -22,7 +22,7 @@ class Controller:
     """Proposes tokens. A strategy of one's own overrides `propose` and `observe`.
 
     Args:
-        seed: Of all that is drawn.
+        seed: Seed of all that is drawn.
 
     Attributes:
         ranges: How many values each token has.
@@ -71,7 +71,7 @@ class Controller:
     def mutated(
         self, tokens: Sequence[int], count: int, rng: np.random.Generator
     ) -> list[int]:
-        """Tokens of which `count`, if so many can, have another value."""
+        """A copy in which `count` tokens, if so many can vary, have another value."""
         made = list(tokens)
         free = [i for i, values in enumerate(self.ranges) if values > 1]
         for i in rng.permutation(free)[:count]:
@@ -131,7 +131,7 @@ class SimulatedAnnealing(Controller):
         reduce_rate: What T is multiplied by, in (0, 1].
         max_try_times: Attempts to find tokens that are new and allowed.
         init_tokens: The first to try; the space's if not given.
-        seed: Of all that is drawn.
+        seed: Seed of all that is drawn.
 
     Raises:
         InvalidArgumentError: If a number is out of its range.
@@ -205,7 +205,7 @@ class Evolution(Controller):
         crossover: The probability that a child has two parents.
         mutation: The probability that a token of a child changes; at least one does.
         attempts: To find a child that is new and allowed.
-        seed: Of all that is drawn.
+        seed: Seed of all that is drawn.
 
     Raises:
         InvalidArgumentError: If a number is out of its range.

@@ -120,7 +120,7 @@ class MixedOperation(nn.Layer):
 
     Args:
         operations: Names.
-        channels: Of the input.
+        channels: Number of channels of the input.
         stride: 1 or 2.
     """
 
@@ -176,7 +176,7 @@ class _Cell(nn.Layer):
         edges: By node, the makers of its edges: (layer of channels and stride, number
             of the node that it reads).
         inputs: Channels of the cells before.
-        channels: Of each node.
+        channels: Number of channels of each node.
         halves: Whether this cell halves the size, and whether the one before did.
         affine: Whether norms have parameters.
     """
@@ -264,11 +264,11 @@ class DartsNetwork(_CellNetwork):
     """The network while it is searched: every edge mixes all operations.
 
     Args:
-        channels: Of the first cells' nodes.
+        channels: Number of channels of the first cells' nodes.
         num_classes: Scores given.
         layers: Cells.
         steps: Nodes of a cell.
-        in_channels: Of images.
+        in_channels: Number of channels of images.
         operations: Names among `OPERATIONS`.
         partial: Whether edges mix a part of the channels and have weights themselves
             (PC-DARTS).
@@ -379,7 +379,7 @@ class DerivedNetwork(_CellNetwork):
     """The network of a genotype, to be trained from the beginning.
 
     Args:
-        genotype: Of `DartsNetwork.genotype`.
+        genotype: What `DartsNetwork.genotype` returned.
         channels, num_classes, layers, in_channels: As there.
 
     Raises:

@@ -59,18 +59,18 @@ class DARTSearch:
         train_reader, valid_reader: Batches of images and labels of an epoch, or a
             function that gives them.
         place: Ignored.
-        learning_rate: Of the weights, by a cosine to 0; momentum 0.9.
+        learning_rate: Learning rate of the weights, by a cosine to 0; momentum 0.9.
         batchsize, num_imgs, use_multiprocess, log_freq: Ignored: batches come from the
             readers.
-        arch_learning_rate: Of Adam on the architecture.
+        arch_learning_rate: That of Adam on the architecture.
         unrolled: Whether its gradient is that after a step of the weights, the second
             order of the paper; the first order is four times as fast.
         num_epochs: Epochs.
         epochs_no_archopt: First epochs in which only weights learn.
         save_dir: Folder of the checkpoint; None for none.
-        loss: Of scores and labels; cross entropy if not given.
-        weight_decay: Of the weights.
-        arch_weight_decay: Of the architecture.
+        loss: Takes scores and labels; cross entropy if not given.
+        weight_decay: Weight decay of the weights.
+        arch_weight_decay: Weight decay of the architecture.
         resume: Whether to go on from `save_dir`.
         progress: Whether each epoch writes a line to standard error.
 

@@ -119,7 +119,7 @@ class MedianStop(EarlyStopBase):
         """BAD if the best result of this architecture is below the median.
 
         Args:
-            step: Of the search; the trial in progress is known without it.
+            step: Step of the search; the trial in progress is known without it.
             result: After this epoch.
             epochs: The number of the epoch, from 0.
         """

@@ -34,8 +34,8 @@ def bench(
     Args:
         model: The file.
         batch: The first size of inputs where it is symbolic.
-        threads: Of a run.
-        runs: Of which the median counts.
+        threads: Number of threads of a run.
+        runs: Number of runs, of which the median counts.
         shapes: ``NAME=1,3,224,224`` for inputs with other symbolic sizes.
 
     Raises:
@@ -75,8 +75,8 @@ class LatencyTable:
 
     Args:
         path: A JSON file; None keeps the table in memory.
-        threads: Of a run.
-        runs: Of which the median counts.
+        threads: Number of threads of a run.
+        runs: Number of runs, of which the median counts.
 
     Raises:
         InvalidArgumentError: If the file is no table, or of another processor or number
@@ -105,7 +105,7 @@ class LatencyTable:
 
         Args:
             space: With a plan of blocks.
-            shape: Of the input: (N or None, C, H, W), H = W.
+            shape: Shape of the input: (N or None, C, H, W), H = W.
             architectures: Tokens whose blocks are measured; of all neighbours of the
                 space's first architecture if not given, which has each option once.
             progress: Whether each measurement writes a line to standard error.

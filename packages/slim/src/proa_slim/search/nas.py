@@ -88,7 +88,7 @@ class _Nas:
     """One trial at a time: `next_archs`, then `reward`.
 
     Args:
-        configs: Of spaces.
+        configs: Those of spaces.
         controller: Proposes.
         checkpoint: The folder of the storage; None keeps trials in memory.
         search_steps: Trials in all, or None for no limit.
@@ -197,7 +197,7 @@ class SANAS(_Nas):
         save_checkpoint: The folder; None keeps trials in memory.
         load_checkpoint: The folder of a search to go on with; the same as giving it as
             save_checkpoint.
-        seed: Of all that is drawn.
+        seed: Seed of all that is drawn.
 
     Raises:
         InvalidArgumentError: If there is no space of a name, or a number is out of its
@@ -282,12 +282,12 @@ class RLNAS(_Nas):
 
     @property
     def tokens(self) -> list[int]:
-        """Of the architecture in progress."""
+        """The tokens of the architecture in progress."""
         return self.trial.tokens
 
     def reward(self, rewards: float | Sequence[float], **kwargs: Any) -> bool:
-        """Tell the result of the architecture in progress; see `SANAS.reward`. Of
-        several, the mean counts.
+        """Tell the result of the architecture in progress; see `SANAS.reward`.
+        The mean counts if there are several.
         """
         several = [rewards] if isinstance(rewards, (int, float)) else list(rewards)
         number = self.trial.number

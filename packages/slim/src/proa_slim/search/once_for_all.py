@@ -62,8 +62,8 @@ class OFA:
         kernels: Odd sizes of square kernels that convolutions may have, besides their
             own, by the layers' paths; the convolutions must pad by half of their size.
         depth: Paths of layers that may be left out.
-        criterion: Of channels, as for `Pruner`; without gradients.
-        seed: Of `sample` and `search`.
+        criterion: Criterion of channels, as for `Pruner`; without gradients.
+        seed: Seed of `sample` and `search`.
 
     Raises:
         InvalidArgumentError: If an argument is none of the above, or the network cannot
@@ -351,9 +351,9 @@ class OFA:
         """The best of the smaller networks that are tried; none is trained.
 
         Args:
-            evaluate: Of a network of its own; the greater the better.
+            evaluate: Takes a network of its own; the greater the better.
             steps: How many are tried.
-            constraint: Of tokens: whether they may be tried.
+            constraint: Takes tokens: whether they may be tried.
             calibration: As for `export`.
             controller: As for `Search`.
             progress: Likewise.

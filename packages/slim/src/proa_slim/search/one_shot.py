@@ -147,7 +147,7 @@ def paths(
         sampling: ``uniform``: one path of uniform tokens. ``fair``: as many paths as
             the greatest range, in which the values of each token are as frequent as
             can be (strict fairness, Chu et al., 2021).
-        rng: Of what is drawn.
+        rng: Generator of what is drawn.
 
     Raises:
         InvalidArgumentError: If there is no such sampling.
@@ -179,8 +179,8 @@ class OneShot:
 
     Args:
         space: With plans of blocks of one length.
-        sampling: Of paths; see `paths`.
-        seed: Of paths and of the evolution.
+        sampling: How paths are drawn; see `paths`.
+        seed: Seed of paths and of the evolution.
 
     Attributes:
         supernet: The weights. Its parameters are what optimizers take.
@@ -208,11 +208,11 @@ class OneShot:
         group, whose gradients are added.
 
         Args:
-            batches: Of an epoch: pairs of an input and a label.
-            optimizer: Of the supernet's parameters.
-            loss: Of the result and the label.
+            batches: Batches of an epoch: pairs of an input and a label.
+            optimizer: Optimizer of the supernet's parameters.
+            loss: Takes the result and the label.
             epochs: Passes over the batches.
-            schedule: Of the learning rate, stepped after each batch, if any.
+            schedule: Schedule of the learning rate, stepped after each batch, if any.
             progress: Whether each epoch writes a line to standard error.
         """
         for epoch in range(epochs):
@@ -242,8 +242,8 @@ class OneShot:
         """The metric of an architecture with the shared weights.
 
         Args:
-            tokens: Of the architecture.
-            metric: Of a Layer in evaluation mode.
+            tokens: Tokens of the architecture.
+            metric: Takes a Layer in evaluation mode.
             calibration: Inputs with which batch norms of the path get statistics of
                 their own (Guo et al., 2020); those of all paths mixed mislead.
 
@@ -282,7 +282,7 @@ class OneShot:
         Args:
             metric, calibration: As for `evaluate`.
             steps: Architectures to evaluate.
-            population: Of the evolution.
+            population: Architectures in a generation of the evolution.
             storage: As for `Search`: a search that was stopped continues.
             constraint: Whether tokens may be tried: a time, multiply-adds.
             progress: Whether each evaluation writes a line to standard error.

@@ -20,7 +20,7 @@ def page(
     """The page.
 
     Args:
-        name: Of the search.
+        name: Name of the search.
         records: Its trials.
         best: The number of the best.
         size: How many architectures the space has.

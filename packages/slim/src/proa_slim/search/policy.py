@@ -18,8 +18,8 @@ class _Policy(nn.Layer):
 
     Args:
         ranges: How many values each token has.
-        hidden: Of the cell.
-        rng: Of the first parameters, uniform in [-0.1, 0.1].
+        hidden: Size of the cell.
+        rng: Generator of the first parameters, uniform in [-0.1, 0.1].
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class _Policy(nn.Layer):
         """Tokens, the logarithm of their probability, and the entropy.
 
         Args:
-            choose: Of the token's number and its probabilities, gives its value.
+            choose: Takes the token's number and its probabilities, returns its value.
         """
         row, state, tokens = 0, None, []
         log_probability: Any = 0.0
@@ -62,12 +62,12 @@ class Reinforce(Controller):
     on -(r - b) log p(tokens) - w H, H the entropy of the policy (Zoph and Le, 2017).
 
     Args:
-        learning_rate: Of Adam.
+        learning_rate: Learning rate of Adam.
         hidden: Size of the LSTM.
         baseline_decay: Share of the old value in b, in [0, 1).
         entropy_weight: w, in units of the reward's scale.
         attempts: To find tokens that are new and allowed.
-        seed: Of all that is drawn.
+        seed: Seed of all that is drawn.
 
     Raises:
         InvalidArgumentError: If a number is out of its range.

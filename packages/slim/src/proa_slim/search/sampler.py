@@ -107,7 +107,7 @@ class KernelLock(JournalFileOpenLock):
     """A lock of the system, which a killed process leaves no trace of.
 
     Args:
-        path: Of the file that is locked, made if need be.
+        path: Path of the file that is locked, made if need be.
     """
 
     def __init__(self, path: str) -> None:

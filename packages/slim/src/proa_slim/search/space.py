@@ -112,7 +112,7 @@ class ChoiceSpace(SearchSpace):
         return list(self._initial)
 
     def names(self) -> list[str]:
-        """Of the choices."""
+        """The names of the choices."""
         return list(self.choices)
 
     def describe(self, tokens: Sequence[int]) -> Arch:

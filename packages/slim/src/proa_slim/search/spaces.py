@@ -46,12 +46,12 @@ class Stage:
     """Blocks of one size of feature map.
 
     Args:
-        channels: Of the published network; widths are multiples of it.
+        channels: That of the published network; widths are multiples of it.
         repeats: Options for the number of blocks.
-        stride: Of the first block.
+        stride: Stride of the first block.
         kernels: Options.
         expansions: Options; one that is no choice is the block's own.
-        kind: Of the blocks.
+        kind: Kind of the blocks.
     """
 
     channels: int
@@ -82,7 +82,7 @@ class StagedSpace(ChoiceSpace):
         stages: The stages.
         scale: What all channels are multiplied by.
         last: Channels of a 1 x 1 convolution after the last stage; 0 for none.
-        num_classes: Of pooling and a linear layer at the end; 0 leaves them out.
+        num_classes: Outputs of the linear layer after pooling; 0 leaves both out.
     """
 
     def __init__(
@@ -198,12 +198,12 @@ class MobileNetV1Space(_WholeSpace):
 
     Args:
         input_size: Height and width of images.
-        output_size: Of the last feature map: input_size halved block_num times.
+        output_size: Size of the last feature map: input_size halved block_num times.
         block_num: How often the network halves images, the stem's time included.
         block_mask: None; it is for spaces of blocks.
         scale: What channels are multiplied by.
-        num_classes: Of the linear layer at the end; 0 for a feature map.
-        in_channels: Of images.
+        num_classes: Size of the linear layer at the end; 0 for a feature map.
+        in_channels: Number of channels of images.
 
     Raises:
         InvalidArgumentError: If sizes do not fit, or a number is out of its range.
@@ -362,7 +362,7 @@ class MobileNetV1BlockSpace(_BlockSpace):
         block_mask: In place of these: 1 for blocks that halve, 0 for others. One that
             halves has twice the channels.
         scale: What channels are multiplied by.
-        in_channels: Of the feature map that the first block gets.
+        in_channels: Number of channels of the feature map that the first block gets.
 
     Raises:
         InvalidArgumentError: If sizes do not fit, or a number is out of its range.

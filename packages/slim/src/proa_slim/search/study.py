@@ -75,8 +75,8 @@ class Trial:
     """One architecture to be evaluated.
 
     Attributes:
-        number: Of the trial.
-        tokens: Of the architecture.
+        number: Number of the trial.
+        tokens: Tokens of the architecture.
         arch: What they mean.
     """
 
@@ -143,12 +143,12 @@ class Search:
         controller: A name of `CONTROLLERS`, a `Controller`, or a sampler of optuna.
         storage: A file, made if need be; the address of a database, as optuna takes
             it (``sqlite:///search.db``); or None to keep trials in memory.
-        name: Of the search in its storage.
+        name: Name of the search in its storage.
         maximize: Whether greater rewards are better.
         early_stop: ``median``, ``asha``, a pruner of optuna, or None: what `report` of
             a trial asks (`median_stop` and `asha_stop` take settings).
         constraint: Whether tokens may be tried; of our controllers alone.
-        seed: Of a controller that is named.
+        seed: Seed of a controller that is named.
 
     Raises:
         InvalidArgumentError: If a name is unknown.
@@ -259,7 +259,7 @@ class Search:
         """Search until the storage has `steps` finished trials.
 
         Args:
-            evaluate: Of a trial; returns its reward, and may report epochs.
+            evaluate: Takes a trial; returns its reward, and may report epochs.
             steps: In all, with those of earlier runs.
             workers: Processes. With several, `storage` must be a file or a database,
                 and `evaluate` and the space such that pickle takes them.

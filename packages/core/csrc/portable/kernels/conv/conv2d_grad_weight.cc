@@ -131,7 +131,7 @@ size_t sum_bytes(const Job& j) {
   if (j.straight) return 0;
   return align64(static_cast<size_t>(j.parts * sum_rows(j) * j.columns * j.size));
 }
-/// Of the blocks of dy of one part; with capacity for a vector past the end.
+/// Bytes of the blocks of dy of one part; with capacity for a vector past the end.
 size_t taken_bytes(const Job& j) {
   if (j.direct) return 0;
   return align64(static_cast<size_t>(j.taken * j.block() * j.size) + kVecBytes);

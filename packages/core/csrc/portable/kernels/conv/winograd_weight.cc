@@ -10,8 +10,8 @@
 namespace proa::PROA_ISA {
 namespace {
 
-// Of transformed tiles at a time. Where the sums leave no room for these in the second-level cache,
-// at least this many, as all sums are read and written for them.
+// Transformed tiles at a time: at least this many where the sums leave no room for them in the L2
+// cache, as all sums are read and written for them.
 constexpr int64_t kMinWideTiles = 128;
 constexpr int64_t kPixels = 128;  // with fewer, products that are taken away again would show
 constexpr int64_t kGrainMacs = 1 << 17;

@@ -8,7 +8,7 @@ namespace proa::PROA_ISA {
   PROA_FUNCTOR_(name##_f, Attrs, (V x), expr) \
   PROA_KERNEL_(name, {unary_loop<float, name##_f>, plain_unary_loop<double, double, name##_f>})
 
-// Of complex numbers too.
+// Takes complex numbers too.
 #define PROA_ACTIVATION_ALL(name, expr)                                                        \
   PROA_FUNCTOR_(name##_f, NoAttrs, (V x), expr)                                                \
   PROA_KERNEL_(name, {unary_loop<float, name##_f>, plain_unary_loop<double, double, name##_f>, \
@@ -107,7 +107,7 @@ void slope_loop(void* const* p, int64_t n, const void* attrs) {
   PROA_KERNEL_(name, {slope_loop<name##_f>, plain_binary_loop<double, double, name##_f>})
 #define PROA_SLOPE(name, expr) PROA_SLOPE_WITH(name, NoAttrs, expr)
 PROA_SLOPE(relu_grad, y > V{} ? x : V{})
-// Of complex numbers too: the slope of a holomorphic function, conjugated.
+// Takes complex numbers too: the slope of a holomorphic function, conjugated.
 PROA_INLINE C128 conj(C128 z) { return {z.re, -z.im}; }
 #define PROA_SLOPE_ALL(name, expr, complex_expr)                                                 \
   PROA_FUNCTOR_(name##_f, NoAttrs, (V x, V y), expr)                                             \

@@ -104,7 +104,7 @@ struct Columns {
       store(index + q, at);
     }
   }
-  /// Of columns [w.begin, w.end): of equals that which comes first by rows.
+  /// Maximum of columns [w.begin, w.end); the first of equals by rows.
   void among(Span w, float* best, int32_t* at) const {
     *best = value[w.begin];
     *at = index[w.begin];

@@ -1,7 +1,7 @@
 // Blocks of 64 channels. The bytes of four rows of a column are interleaved, so that one dot
 // product of VNNI takes a step through four rows of the window. Interleaving by parts of 16
 // bytes permutes the channels of a block; narrowing the results to int8 puts them into order again.
-// Of up to 32 channels, with stride 1, a block is several adjacent pixels.
+// With up to 32 channels and stride 1, a block is several adjacent pixels.
 #include "proa/kernels/quant/depthwise_int8.h"
 
 #include <string.h>

@@ -12,8 +12,8 @@
 namespace proa::PROA_ISA {
 namespace {
 
-// Of transformed tiles and products at a time, unless that were too few tiles for large kernels,
-// all of which come from memory for those taken.
+// At least this many tiles are transformed and multiplied at a time; more for large kernels, all of
+// which are read from memory for them.
 constexpr int64_t kMinTiles = 3 * kTileRows, kMinWideTiles = 5 * kTileRows;
 constexpr int64_t kWide = 256 * 256;  // kernels of one point that leave no room for much else
 constexpr int64_t kGrainMacs = 1 << 17;

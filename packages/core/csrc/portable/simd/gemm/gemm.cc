@@ -142,7 +142,7 @@ struct Block {
   int64_t k0 = 0, k = 0;      // units of k
 
   int64_t panels() const { return ceil_div(cols, blocking.nr); }
-  // Of run_columns: the columns of the task end here, and then it reads these panels.
+  // Set by run_columns: the columns of the task end here, and then it reads these panels.
   int64_t end = 0;
   const uint8_t* next = nullptr;
 };

@@ -1,6 +1,6 @@
 // Micro-kernels of bfloat16, summed in float, by AVX512_BF16's dot product of pairs.
 //
-// Of each lane the instruction adds first the product of the upper halves, then that of the lower
+// For each lane the instruction adds first the product of the upper halves, then that of the lower
 // ones: two fused multiply-adds, each rounded to nearest even, with subnormal numbers read and
 // written as 0. The instruction set path of AVX-512 does not prefetch for it, so that it is written
 // by name here and chosen at run time; see docs/decisions/0005-bf16-dot-products.md.

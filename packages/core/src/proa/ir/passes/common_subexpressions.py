@@ -9,8 +9,8 @@ from proa.ir.program import Program
 def eliminate_common_subexpressions(program: Program) -> bool:
     """Compute what is computed twice once.
 
-    1. Of nodes of one op with the same inputs and attributes the first is kept and the
-       others' readers read it.
+    1. The first of several nodes of one op with the same inputs and attributes is kept
+       and the others' readers read it.
 
     Requires ops without effects (a random op carries its key in its attributes); calls
     of Python functions are left alone.

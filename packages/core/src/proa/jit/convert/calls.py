@@ -37,7 +37,7 @@ _STANDARD = tuple(
 _FLAGS_OF_GENERATORS = 0x20 | 0x80 | 0x200  # generators, coroutines and both
 
 _lock = threading.Lock()
-#: Of code objects, the rewritten one; None if there is nothing to rewrite.
+#: Code object -> the rewritten one; None if there is nothing to rewrite.
 _codes: dict[CodeType, CodeType | None] = {}
 
 

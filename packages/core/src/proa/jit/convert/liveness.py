@@ -21,8 +21,8 @@ class Liveness:
         stops: The flags that each `For` node reads after a round.
 
     Attributes:
-        after: Of `If`, `While` and `For` nodes, the names read after them.
-        head: Of `While` and `For` nodes, the names read after them or by a later round.
+        after: For `If`, `While` and `For` nodes, the names read after them.
+        head: For loops, the names read after them or by a later round.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Liveness:
         return head | first
 
     def _before_parts(self, node: ast.stmt, after: Names) -> Names:
-        """Of statements of which a part may run, and the rest not."""
+        """Names live before a statement that may be left after a part of it."""
         after |= reads([node])
         for part in ast.walk(node):
             for name in ("body", "orelse", "finalbody"):

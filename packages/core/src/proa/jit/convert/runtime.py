@@ -166,7 +166,7 @@ class _Branch:
     def __init__(self, variables: Variables, lenient: bool, where: str) -> None:
         self.variables, self.lenient, self.where = variables, lenient, where
         self.found: list[list[AbstractValue]] = []
-        #: Of variables without a join, the errors to raise where they are read.
+        #: For variables without a join, the errors to raise where they are read.
         self.differ: dict[str, Exception] = {}
 
     def record(self, pred: Any, true: Function, false: Function, key: Any) -> None:

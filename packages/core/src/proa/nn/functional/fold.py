@@ -99,7 +99,7 @@ def fold(
     Args:
         x: The columns.
         output_sizes: Height and width of the result (N, C, H, W).
-        kernel_sizes: Of the windows; likewise strides, paddings, dilations, as in
+        kernel_sizes: Sizes of the windows; likewise strides, paddings, dilations, as in
             `unfold`.
         strides: Distance of the windows.
         paddings: What is cut off around.

@@ -85,9 +85,9 @@ def multi_box_head(
         variance: What places are multiplied by.
         flip: Whether reciprocals of aspect ratios are taken, too.
         clip: Whether boxes end at the image's border.
-        kernel_size: Of the convolutions.
-        pad: Of the convolutions.
-        stride: Of the convolutions.
+        kernel_size: Size of the convolutions.
+        pad: Padding of the convolutions.
+        stride: Stride of the convolutions.
         name: Has no meaning here.
         min_max_aspect_ratios_order: As `prior_box` has it.
 

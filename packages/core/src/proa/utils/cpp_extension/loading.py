@@ -56,7 +56,7 @@ def load(
     """Build an extension, unless the same was built before, and load it.
 
     Args:
-        name: Of the module that is returned.
+        name: Name of the module that is returned.
         sources: C++ files.
         extra_cxx_cflags: Further flags for the compiler.
         extra_cuda_cflags: Without effect: there are no CUDA sources.

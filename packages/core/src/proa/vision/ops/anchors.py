@@ -143,7 +143,7 @@ def box_coder(
         code_type: encode_center_size or decode_center_size.
         box_normalized: Whether coordinates are parts of the image; else the last pixel
             belongs to a box.
-        axis: Of decoding: the axis of the codes that priors broadcast over.
+        axis: For decoding: the axis of the codes that priors broadcast over.
 
     Returns:
         (N, M, 4).

@@ -159,7 +159,7 @@ def yolo_box(
 
 
 def _cross_entropy(x: Tensor, target: Tensor | float) -> Tensor:
-    """Of sigmoid(x): max(x, 0) - x * target + log(1 + exp(-|x|))."""
+    """Cross entropy of sigmoid(x): max(x, 0) - x * target + log(1 + exp(-|x|))."""
     return ops.sub(ops.softplus(x), ops.mul(x, target))
 
 

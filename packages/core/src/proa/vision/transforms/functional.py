@@ -246,7 +246,7 @@ def rotate(
         expand: Whether the result is as large as the rotated image (about its middle).
         center: (x, y) of the point that stays, from the upper left; by default the
             middle.
-        fill: Of the pixels from outside: a number, or one for each channel.
+        fill: Value of the pixels from outside: a number, or one for each channel.
         resample: Paddle 2.1's name of interpolation.
 
     Raises:
@@ -295,7 +295,7 @@ def affine(
         scale: Factor of size; positive.
         shear: Degrees along x, or along x and y.
         interpolation: "nearest" or "bilinear".
-        fill: Of the pixels from outside.
+        fill: Value of the pixels from outside.
         center: (x, y); by default the middle.
 
     Raises:
@@ -339,7 +339,7 @@ def perspective(
         startpoints: Four (x, y) in the image.
         endpoints: Their positions in the result.
         interpolation: "nearest" or "bilinear".
-        fill: Of the pixels from outside.
+        fill: Value of the pixels from outside.
 
     Raises:
         InvalidArgumentError: If there are not four of each, or they are collinear.

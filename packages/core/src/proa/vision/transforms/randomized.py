@@ -170,8 +170,8 @@ class RandomCrop(BaseTransform):
         size: (height, width), or one number for both.
         padding: Put around the image first; see :func:`pad`.
         pad_if_needed: Whether to pad an image that is smaller than size.
-        fill: Of the padding.
-        padding_mode: Of the padding.
+        fill: Value of the padding.
+        padding_mode: Mode of the padding, as for `pad`.
         keys: See :class:`BaseTransform`.
     """
 
@@ -311,7 +311,7 @@ class RandomAffine(BaseTransform):
         scale: Least and greatest factor of size.
         shear: Degrees along x: one number (± it) or two; or four, along x and y.
         interpolation: "nearest" or "bilinear".
-        fill: Of the pixels from outside.
+        fill: Value of the pixels from outside.
         center: (x, y); by default the middle.
         keys: See :class:`BaseTransform`.
     """
@@ -388,7 +388,7 @@ class RandomPerspective(BaseTransform):
         prob: How often.
         distortion_scale: How far, as a share of half the image, 0 to 1.
         interpolation: "nearest" or "bilinear".
-        fill: Of the pixels from outside.
+        fill: Value of the pixels from outside.
         keys: See :class:`BaseTransform`.
     """
 

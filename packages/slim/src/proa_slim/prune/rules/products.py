@@ -102,7 +102,7 @@ def _convolution(flow: Flow, node: Node) -> list[Axes]:
 def _grouped_transposed(
     flow: Flow, node: Node, x: Labels | None, w: Axes, groups: int
 ) -> Labels | None:
-    """Of a depthwise transposed convolution, input and output channels go together."""
+    """A depthwise transposed convolution couples its input and output channels."""
     flow.join(node, x, w[0])
     inputs, outputs = w[0], w[1]
     if x is None or inputs is None or outputs is None or len(inputs) != groups:

@@ -176,7 +176,7 @@ class Graph(Target):
         """Add a node of the standard.
 
         Args:
-            dtype: Of outputs whose dtype follows from no input.
+            dtype: Dtype of outputs where it follows from no input.
 
         Raises:
             NotExpressibleError: If the opset has no such operator, or one that takes

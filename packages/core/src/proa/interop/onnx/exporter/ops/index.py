@@ -20,7 +20,7 @@ from proa.interop.onnx.exporter.table import export_row
 
 
 def _from_start(c: Call, index: Ref, size: int | Ref) -> Ref:
-    """Indices of which none is negative, int64."""
+    """The index without negative numbers, int64."""
     index = Ref(c.cast(index, "int64").name, "int64", index.shape, index.data)
     if index.data is not None and not (index.data < 0).any():
         return index

@@ -81,7 +81,7 @@ def _cubic(d: Array) -> Array:
 
 
 def _by_index(c: Call, x: Ref, axis: int, how: _Resampling, n: int) -> Ref:
-    """Of known sizes: a selection, or a product with the weights."""
+    """Resize to a known size by a selection, or a product with the weights."""
     if how.mode == "nearest":
         places = how.places(n).astype(np.float32) + (0.5 if how.corners else 0.0)
         index = np.clip(np.floor(places), 0, n - 1).astype(int)

@@ -11,7 +11,7 @@ from proa.interop.paddle.exporter.writer import CODES, Long
 
 
 def from_start(c: Call, index: Ref, x: Ref, axis: int) -> Ref:
-    """Indices of which none is negative: not all versions of Paddle take others, and
+    """The index without negative numbers: not all versions of Paddle take them, and
     not all operators say so.
     """
     if index.data is not None and not (index.data < 0).any():

@@ -174,7 +174,7 @@ def embedded(
     """The normalised sum of three embeddings; lengths of the mask; the sum.
 
     Args:
-        tables: Of words, positions and segments.
+        tables: Tables of words, positions and segments.
         places: Positions; None for 0, 1, …
     """
     words, positions, kinds = tables
