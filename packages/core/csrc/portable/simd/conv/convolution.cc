@@ -12,6 +12,7 @@
 #include "proa/simd/conv/depthwise.h"
 #include "proa/simd/conv/depthwise_blocks.h"
 #include "proa/simd/conv/implicit_gemm.h"
+#include "proa/simd/conv/kernel_pairs.h"
 #include "proa/simd/conv/winograd.h"
 #include "proa/simd/tuning.h"
 
@@ -267,6 +268,20 @@ void pack_by_kernels(const Call& call, const KernelSource& s, const Micro& micro
       });
 }
 
+/// True of kernels of BF16 that are packed without gathering their elements one by one.
+bool packs_pairs(const Convolution& c) {
+  if constexpr (kHasBf16Pairs && !kSmallBuild) return uses_pairs(c) && kernel_pairs_takes(c);
+  return false;
+}
+void pack_pairs([[maybe_unused]] const KernelSource& s, [[maybe_unused]] const Micro& micro,
+                [[maybe_unused]] uint32_t* packed) {
+  if constexpr (kHasBf16Pairs && !kSmallBuild) {
+    const ConvWeights& w = s.c->kernels;
+    pack_kernel_pairs(*s.c, micro, static_cast<const uint16_t*>(w.data) + s.group * w.group,
+                      units_per_pixel(*s.c), packed);
+  }
+}
+
 size_t group_bytes(const Convolution& c) {
   return align64(gemm_packed_size(choose_micro_kernel(c), c.outs, k_units(c)));
 }
@@ -486,7 +501,9 @@ void convolve_pack(const Call& call, const Convolution& c, void* packed) {
   for (int64_t g = 0; g < c.groups; ++g) {
     const KernelSource s = {&c, g};
     uint8_t* const to = static_cast<uint8_t*>(packed) + static_cast<size_t>(g) * group_bytes(c);
-    if (by_outs(c))
+    if (packs_pairs(c))
+      pack_pairs(s, micro, reinterpret_cast<uint32_t*>(to));
+    else if (by_outs(c))
       pack_by_outs(s, micro, reinterpret_cast<float*>(to));
     else if (by_kernels(c))
       pack_by_kernels(call, s, micro, reinterpret_cast<float*>(to));
