@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -127,3 +129,29 @@ def test_a_paddle_model_is_served(tmp_path):
     save_for_serving(tmp_path / "inference.pdmodel", tmp_path / "models", "net")
     y = served(tmp_path / "models")
     np.testing.assert_allclose(y, by_numpy(net, X), rtol=1e-5, atol=1e-6)
+
+
+def test_a_server_imports_what_it_needs_alone(tmp_path):
+    save_for_serving(network(1), tmp_path, "net", SPEC)
+    code = """
+import sys
+from pathlib import Path
+from proa_serving.app import BackgroundServer, ServerConfig
+from proa_serving.client import HttpClient
+config = ServerConfig(repository=Path(sys.argv[1]), http_port=0)
+with BackgroundServer(config) as server:
+    assert HttpClient(server.http_address).model_ready("net")
+    print(*sys.modules)
+"""
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    found = subprocess.run(command, check=True, capture_output=True, text=True)
+    imported = set(found.stdout.split())
+    assert {"proa_inference.predictor", "proa_serving.http.app"} <= imported
+    # Tools, the API of Paddle 1.x, training, other formats and protocols.
+    assert not imported & {
+        *("proa_inference.compare", "proa_inference.legacy"),
+        *("proa_inference.mixed_precision", "proa.nn", "proa.jit", "proa.static"),
+        *("proa.interop", "proa_serving.models.triton_config", "grpc"),
+        *("google.protobuf", "proa_serving.http2.connection"),
+        *("opentelemetry", "cryptography", "PIL"),
+    }

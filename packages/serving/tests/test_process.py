@@ -47,11 +47,12 @@ def test_a_server_without_grpc_does_not_import_it(tmp_path):
         "held.__enter__(); held.stop(); "
         "assert 'grpc' not in sys.modules and 'google.protobuf' not in sys.modules"
     )
+    path = filter(None, [os.environ.get("PYTHONPATH")])
     subprocess.run(
         [sys.executable, "-c", code],
         check=True,
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(PROGRAM.parent)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(PROGRAM.parent), *path])},
     )
 
 

@@ -4,13 +4,14 @@ around.
 config = Config("lenet.proa")
 predictor = create_predictor(config)
 (logits,) = predictor.run([images])
+
+What no server needs (tools, the API of Paddle 1.x) is imported when it is first named.
 """
 
-from proa_inference.compare import (
-    LayerDifference,
-    compare_models,
-    comparison_table,
-)
+import importlib as _importlib
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
+
 from proa_inference.config import Config
 from proa_inference.delegate import Delegate, LiteDelegate, OnnxRuntimeDelegate
 from proa_inference.devices import (
@@ -20,15 +21,6 @@ from proa_inference.devices import (
     get_trt_runtime_version,
 )
 from proa_inference.encryption import decrypt, encrypt, encrypt_file, generate_key
-from proa_inference.legacy import (
-    AnalysisConfig,
-    PaddleDType,
-    PaddlePredictor,
-    PaddleTensor,
-    ZeroCopyTensor,
-    create_paddle_predictor,
-)
-from proa_inference.mixed_precision import convert_to_mixed_precision
 from proa_inference.passes import PassBuilder
 from proa_inference.pool import PredictorPool
 from proa_inference.predictor import Predictor, create_predictor
@@ -41,9 +33,39 @@ from proa_inference.types import (
     get_num_bytes_of_data_type,
 )
 
+if _TYPE_CHECKING:
+    from proa_inference.compare import (
+        LayerDifference,
+        compare_models,
+        comparison_table,
+    )
+    from proa_inference.legacy import (
+        AnalysisConfig,
+        PaddleDType,
+        PaddlePredictor,
+        PaddleTensor,
+        ZeroCopyTensor,
+        create_paddle_predictor,
+    )
+    from proa_inference.mixed_precision import convert_to_mixed_precision
+
 __version__ = "0.1.0"
 
 PaddlePassBuilder = PassBuilder
+
+#: Names that are imported when they are first named, and their modules.
+_LAZY = {
+    "AnalysisConfig": "legacy",
+    "LayerDifference": "compare",
+    "PaddleDType": "legacy",
+    "PaddlePredictor": "legacy",
+    "PaddleTensor": "legacy",
+    "ZeroCopyTensor": "legacy",
+    "compare_models": "compare",
+    "comparison_table": "compare",
+    "convert_to_mixed_precision": "mixed_precision",
+    "create_paddle_predictor": "legacy",
+}
 
 __all__ = [
     "AnalysisConfig",
@@ -89,6 +111,14 @@ __all__ = [
 def get_version() -> str:
     """Version of the package."""
     return __version__
+
+
+def __getattr__(name: str) -> _Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = _importlib.import_module(f"{__name__}.{_LAZY[name]}")
+    value = globals()[name] = getattr(module, name)
+    return value
 
 
 def __dir__() -> list[str]:

@@ -15,7 +15,6 @@ from proa_serving.models.fit import fit_inputs
 from proa_serving.models.repository import ModelRepository
 from proa_serving.models.served import ServedModel
 from proa_serving.models.shared_memory import SharedMemory
-from proa_serving.models.triton_config import config_for_triton
 from proa_serving.observe.statistics import ModelStatistics
 from proa_serving.observe.timeline import Timeline
 from proa_serving.observe.trace import Tracer
@@ -174,6 +173,9 @@ class InferenceService:
 
     def model_config(self, name: str, version: str = "") -> dict[str, Any]:
         """The configuration of a model, in the form of Triton's."""
+        # Late, as it would be part of the start of every server.
+        from proa_serving.models.triton_config import config_for_triton
+
         return config_for_triton(self._repository.find(name, version))
 
     def shadow_report(self, name: str) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from proa_serving.models.settings import ModelSettings, read_settings
-from proa_serving.models.triton_config import settings_from_pbtxt
 from proa_serving.protocol.errors import ModelLoadError
 
 SETTINGS_FILES = ("config.toml", "config.json", "config.pbtxt")
@@ -50,6 +49,9 @@ def load_settings(path: Path, name: str, default: ModelSettings) -> ModelSetting
 
 def _parse(text: str, suffix: str, name: str, where: str) -> dict[str, Any]:
     if suffix == ".pbtxt":
+        # Late: the other formats need no parser of it.
+        from proa_serving.models.triton_config import settings_from_pbtxt
+
         return settings_from_pbtxt(text, name, where)
     try:
         held = _toml(text) if suffix == ".toml" else json.loads(text)
