@@ -63,6 +63,9 @@ class StaticBuilder(Protocol):
     def places(self, mask: Tensor) -> Tensor:
         """Where a mask (n,) holds, int64 (k,), k being known to a run alone."""
 
+    def assign(self, value: Tensor, output: Tensor) -> None:
+        """Let a Variable stand for another value from here on."""
+
     def draw(self, count: int) -> tuple[int, int]:
         """A placeholder for the key of a random operator, drawn again by each run."""
 

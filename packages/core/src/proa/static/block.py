@@ -196,10 +196,11 @@ class Block:
         shape: Sequence[int | None] | None = None,
         dtype: DTypeLike = "float32",
         persistable: bool = False,
-        stop_gradient: bool = True,
+        stop_gradient: bool = False,
         **kwargs: object,
     ) -> Variable:
-        """Another Variable: persistable, or an input that runs are fed.
+        """Another Variable: a persistable one, or one that `assign`, `py_func` or a
+        feed gives a value.
 
         Raises:
             InvalidArgumentError: If it has no shape.

@@ -93,12 +93,12 @@ class Plan:
             _specialize(graph, request, shapes, strict=False)
         if has_flow(graph):
             outline(graph)
-        _prune(graph)
+        overwritten = [first for _, first in stores]
+        _prune(graph, overwritten)
         _specialize(graph, request, shapes)
         self._check_inputs(program, graph, request)
         self._numbers = self._make_numbers(program, graph, shapes)
         self._bound: tuple[Scope | None, int, list[ScopeVariable]] = (None, 0, [])
-        overwritten = [first for _, first in stores]
         self._stages = Stages(graph, overwritten, self._numbers.uses)
         inputs, names = self._stages.inputs, list(request.fed)
         self._fed = [(i, names.index(v.name)) for i, v in enumerate(inputs)
@@ -351,10 +351,11 @@ def _made_anyway(program: Program, request: Request) -> set[Value]:
     }  # fmt: skip
 
 
-def _prune(graph: Graph) -> None:
-    """Take out what no output follows from."""
+def _prune(graph: Graph, overwritten: Sequence[Value]) -> None:
+    """Take out what no output follows from, but for inputs that are overwritten."""
     apply(graph, ["remove_dead_code"])
     read = {v for n in graph.main.nodes for v in n.inputs} | {*graph.main.outputs}
+    read.update(overwritten)
     graph.main.inputs = [v for v in graph.main.inputs if v in read]
 
 

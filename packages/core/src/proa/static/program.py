@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from proa._core import Tensor
+from proa import _core
+from proa._core import Tensor, ops
 from proa.errors import (
     AlreadyExistsError,
     InvalidArgumentError,
@@ -205,6 +206,44 @@ class Program:
             made = ParameterVariable(value, self.recorder, attr)
         self.register(made)
         return made
+
+    def assign(self, value: Tensor, output: Any) -> None:
+        """Let a Variable stand for a copy of another value from here on.
+
+        One of `Block.create_var` that nothing has read yet is then no input anymore.
+
+        Raises:
+            InvalidArgumentError: If the value has another dtype than the Variable, or
+                a shape that a persistable one cannot have.
+        """
+        before: Value = output._handle[1]
+        taken = (value.dtype.name, len(value.shape), tuple(map(int, value.shape)))
+        shape = before.shape
+        fits = taken[:2] == (before.dtype, len(shape)) and all(
+            n == m or -1 in (n, m) for n, m in zip(taken[2], shape, strict=True)
+        )
+        if taken[0] != before.dtype or (output.persistable and not fits):
+            raise InvalidArgumentError(
+                f"[static] {output.name!r} must be assigned {before.dtype}"
+                f"{list(shape)}, got {taken[0]}{list(taken[2])}"
+            )
+        self.recorder.value_of(output)  # which a body around may have to carry
+        stop = output.stop_gradient or output.persistable
+        enabled = _core.set_grad_enabled(_core.is_grad_enabled() and not stop)
+        try:
+            if value._is_symbolic:
+                made = ops.assign(value)
+            else:
+                (made,) = self.recorder("assign", [value], {})
+            _core.rebind_symbol(output, made)
+        finally:
+            _core.set_grad_enabled(enabled)
+        output.stop_gradient = stop or made.stop_gradient
+        name = output.name
+        if self.data.get(name) is before and not before.users:
+            del self.data[name]
+            self.graph.main.inputs.remove(before)
+        self.version += 1
 
     def adopt(self, variable: Variable) -> Variable:
         """This program's Variable for a persistable one of another program."""

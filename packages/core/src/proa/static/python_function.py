@@ -11,7 +11,7 @@ from proa import _core
 from proa._core import Tensor
 from proa.autograd import PyLayer
 from proa.base.dtype import as_dtype
-from proa.base.mode import in_dynamic_mode
+from proa.base.mode import in_dynamic_mode, static_builder
 from proa.errors import (
     InvalidArgumentError,
     InvalidTypeError,
@@ -128,8 +128,12 @@ def _skipped_indices(given: Any, known: Sequence[Any]) -> set[int]:
 
 def _fill(out: Sequence[Any], results: Sequence[Tensor]) -> None:
     for held, result in zip(out, results, strict=True):
-        is_known = isinstance(held, Tensor) and not held._is_symbolic
-        if is_known and not result._is_symbolic:
+        if not isinstance(held, Tensor):
+            continue
+        builder = static_builder() if held._is_symbolic else None
+        if builder is not None:
+            builder.assign(result, held)
+        elif not (held._is_symbolic or result._is_symbolic):
             held.set_value(result.detach())
 
 
@@ -170,7 +174,7 @@ def py_func(
         out: What results are like: a Tensor, an `InputSpec`, or a list or tuple of
             them; None if func returns nothing. A size of -1 is that of the first
             tensor of x. Tensors are filled with results where these are computed at
-            once.
+            once; Variables, such as those of `Block.create_var`, stand for them.
         backward_func: Takes x, the results and the results' gradients; returns a
             gradient (or None for zeros) for each tensor of x. Without it no gradient
             flows.

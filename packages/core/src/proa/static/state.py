@@ -185,6 +185,9 @@ class Builder:
     def places(self, mask: Tensor) -> Tensor:
         return true_indices(mask)
 
+    def assign(self, value: Tensor, output: Tensor) -> None:
+        self._main().assign(value, output)
+
     def draw(self, count: int) -> tuple[int, int]:
         return self._main().draw(count)
 

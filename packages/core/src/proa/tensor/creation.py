@@ -14,6 +14,7 @@ from proa import _core
 from proa._core import Tensor, ops
 from proa.base.device import Place, check_place
 from proa.base.dtype import DTypeLike, as_dtype, bool_, get_default_dtype, int32, int64
+from proa.base.mode import static_builder
 from proa.base.no_tape import NoTape
 from proa.errors import InvalidArgumentError, InvalidTypeError
 from proa.tensor.arguments import (
@@ -393,8 +394,7 @@ def meshgrid(*args: Any, **kwargs: object) -> list[Tensor]:
     shape = [v.shape[0] for v in vectors]
     grids = []
     for i, v in enumerate(vectors):
-        own = [1] * len(shape)
-        own[i] = -1
+        own = [-1 if k == i else 1 for k in range(len(shape))]
         grid = ops.reshape(v, shape=own)
         if is_open(shape):
             grids.append(ops.broadcast_like(grid, sized(shape)))
@@ -468,12 +468,14 @@ def diagflat(x: Tensor, offset: int = 0, name: str | None = None) -> Tensor:
 def assign(x: TensorLike, output: Tensor | None = None) -> Tensor:
     """A copy of x (numbers, array or Tensor), put into ``output`` if given.
 
-    An output of another shape takes shape and dtype of x.
+    An output of another shape takes x's; a Variable stands for the copy from there on.
     """
     source = as_tensor(x)
     if output is None:
         return ops.assign(source)
-    if output._is_symbolic:  # what is recorded is done by every run
+    if output._is_symbolic and (builder := static_builder()) is not None:
+        builder.assign(source, output)
+    elif output._is_symbolic:  # what is recorded is done by every run
         with NoTape():
             output[...] = source
     elif output.shape == source.shape:

@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 
 from proa._core import Tensor, ops
 from proa.base.dtype import DTypeLike, as_dtype
+from proa.base.mode import static_builder
 from proa.errors import InvalidArgumentError, ShapeError
 from proa.tensor.arguments import cast_if, normal_axis, present_axis
 from proa.tensor.associative_scan import associative_scan
 from proa.tensor.creation import as_tensor
+from proa.tensor.symbolic_groups import grouped, runs
 
 __all__ = [
     "bincount", "histogram", "mode", "unique", "unique_consecutive",
@@ -222,11 +224,18 @@ def unique(
 
     Returns:
         The different elements, through which gradients flow to their first
-        occurrences; a tuple with the further results if any is requested.
+        occurrences; a tuple with the further results if any is requested. In a static
+        program their number is a symbolic dimension.
     """
     if axis is not None:
         axis = present_axis("unique", axis, x.ndim)
     rows, along = _rows_of(x, axis, "unique")
+    builder = static_builder() if x._is_symbolic else None
+    if builder is not None:
+        first, inverse, counts = grouped(rows, builder.places)
+        found = _put_back(ops.gather(rows, first, axis=0), along)
+        more = [(return_index, first), (return_inverse, inverse)]
+        return _with_more(found, [*more, (return_counts, counts)], dtype)
     array = rows.numpy()
     _, first, inverse, counts = np.unique(
         array, True, True, True, None if axis is None else 0
@@ -242,11 +251,11 @@ def unique(
 
 
 def _with_more(
-    found: Tensor, requested: Sequence[tuple[bool, NDArray[Any]]], dtype: DTypeLike
+    found: Tensor,
+    requested: Sequence[tuple[bool, Tensor | NDArray[Any]]],
+    dtype: DTypeLike,
 ) -> Tensor | tuple[Tensor, ...]:
-    more = [
-        cast_if(as_tensor(a.astype(np.int64)), dtype) for yes, a in requested if yes
-    ]
+    more = [cast_if(as_tensor(a), dtype) for yes, a in requested if yes]
     return (found, *more) if more else found
 
 
@@ -281,6 +290,12 @@ def unique_consecutive(
 ) -> Tensor | tuple[Tensor, ...]:
     """x without the repetitions of a neighbour; arguments as those of `unique`."""
     rows, along = _rows_of(x, axis, "unique_consecutive")
+    builder = static_builder() if x._is_symbolic else None
+    if builder is not None:
+        first, inverse, counts = runs(rows, builder.places)
+        found = _put_back(ops.gather(rows, first, axis=0), along)
+        more = [(return_inverse, inverse), (return_counts, counts)]
+        return _with_more(found, more, dtype)
     fresh = _first_of_runs(rows.numpy())
     place = np.flatnonzero(fresh)
     found = _put_back(ops.gather(rows, as_tensor(place), axis=0), along)
