@@ -66,6 +66,18 @@ def batch(n: int, shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal((n, *shape)).astype(np.float32)
 
 
+def quantized(
+    network: nn.Layer, shape: tuple[int, ...], spec: list[InputSpec]
+) -> slim.QuantizedModel:
+    """The network in int8, calibrated on four batches of 16."""
+    return slim.quant_post_static(
+        network,
+        spec,
+        [batch(16, shape, seed=s) for s in range(4)],
+        slim.QuantConfig("abs_max"),
+    )
+
+
 def runtimes(path: Path) -> dict[str, Callable[[np.ndarray], np.ndarray]]:
     """Array in, array out, for each runtime."""
     plain = proa_inference.Config(path)
@@ -100,12 +112,7 @@ def test_fp32_is_the_same_in_every_runtime(name: str, tmp_path: Path):
 @pytest.mark.feature("L544")
 def test_int8_is_the_same_integers_in_every_runtime(name: str, tmp_path: Path):
     network, shape, spec = built(name)
-    model = slim.quant_post_static(
-        network,
-        spec,
-        [batch(16, shape, seed=s) for s in range(4)],
-        slim.QuantConfig("abs_max"),
-    )
+    model = quantized(network, shape, spec)
     assert any(n.op.endswith("_int8") for n in model.program.main.nodes)
     path = tmp_path / f"{name}.int8.proa"
     model.save(path)

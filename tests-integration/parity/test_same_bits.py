@@ -9,11 +9,10 @@ import pytest
 
 import proa
 import proa_lite
-import proa_slim as slim
 from proa.runtime import multiplies_bfloat16
 from proa_inference import Config, Predictor, create_predictor
 
-from .test_one_file import CASES, batch, built
+from .test_one_file import CASES, batch, built, quantized
 
 ROWS = 5
 
@@ -54,12 +53,7 @@ def test_a_hundred_runs_give_the_same_bits(name: str, precision: str, tmp_path: 
 @pytest.mark.parametrize("name", CASES)
 def test_a_hundred_int8_runs_give_the_bits_of_slim_and_lite(name: str, tmp_path: Path):
     network, shape, spec = built(name)
-    model = slim.quant_post_static(
-        network,
-        spec,
-        [batch(16, shape, seed=s) for s in range(4)],
-        slim.QuantConfig("abs_max"),
-    )
+    model = quantized(network, shape, spec)
     path = tmp_path / f"{name}.int8.proa"
     model.save(path)
     x = batch(ROWS, shape)

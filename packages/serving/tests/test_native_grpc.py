@@ -5,10 +5,10 @@ import socket
 
 import numpy as np
 import pytest
+import slow_calls
 import small_models
 from http2_peer import INFER, Peer, data, headers, infer_message, request
 
-import proa_serving.schedule.quick as quick_runs
 from proa_serving.client import GrpcClient, HttpClient
 from proa_serving.grpc.methods import GrpcMethods
 from proa_serving.http2 import frames
@@ -26,16 +26,7 @@ INDEXED = request(INFER)  # leaves the table of headers as it is
 @pytest.fixture
 def calls(monkeypatch):
     """The calls that did not take the fast path; every model is quick."""
-    monkeypatch.setattr(quick_runs, "_SECONDS", 10.0)
-    seen = []
-    call = GrpcMethods.call
-
-    def counted(self, head, message, expires):
-        seen.append(head.path)
-        return call(self, head, message, expires)
-
-    monkeypatch.setattr(GrpcMethods, "call", counted)
-    return seen
+    return slow_calls.record(monkeypatch, GrpcMethods, "call", "path")
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ import time
 
 import numpy as np
 import pytest
+import slow_calls
 import small_models
 
-import proa_serving.schedule.quick as quick_runs
 from proa_serving.app import BackgroundServer, ServerConfig
 from proa_serving.backends.registry import register_backend
 from proa_serving.client import HttpClient
@@ -28,7 +28,7 @@ WARM = 40  # requests until a model runs on the event loop, and its requests are
 
 
 class Mixed:
-    """total = sum of raw + x, of inputs that are not aligned behind each other."""
+    """total = sum of raw + x, of inputs that are not aligned one after the other."""
 
     platform = "mixed"
     inputs = (TensorSpec("raw", "UINT8", (3,)), TensorSpec("x", "FP64", (-1,)))
@@ -51,16 +51,7 @@ class MixedBackend:
 @pytest.fixture
 def calls(monkeypatch):
     """The requests that did not take the fast path; every model is quick."""
-    monkeypatch.setattr(quick_runs, "_SECONDS", 10.0)
-    seen = []
-    answer = HttpApp.answer
-
-    def counted(self, request):
-        seen.append(request.target)
-        return answer(self, request)
-
-    monkeypatch.setattr(HttpApp, "answer", counted)
-    return seen
+    return slow_calls.record(monkeypatch, HttpApp, "answer", "target")
 
 
 @pytest.fixture

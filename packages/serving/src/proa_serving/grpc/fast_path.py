@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from proa_serving.models.fast_path import FastPath, RawOutputs
+from proa_serving.models.fast_path import FastPath, RepeatedAnswers
 from proa_serving.protocol import rpc_bytes
-from proa_serving.protocol.messages import Array, InferRequest, InferResponse, Tensor
+from proa_serving.protocol.messages import Array, InferRequest
 from proa_serving.protocol.tensors import Buffer
 
 
-class GrpcFastPath:
+class GrpcFastPath(RepeatedAnswers):
     """The message that answers raw inputs.
 
     Args:
@@ -18,13 +18,10 @@ class GrpcFastPath:
         request: Like the one that was answered.
     """
 
-    __slots__ = ("_heads", "_raw", "_request", "_shapes", "path")
+    __slots__ = ("_heads",)
 
     def __init__(self, path: FastPath, request: InferRequest) -> None:
-        self.path, self._request = path, request
-        self._request.inputs = []  # They are not kept in memory.
-        self._raw = RawOutputs(path)
-        self._shapes: list[tuple[int, ...]] | None = None
+        super().__init__(path, request)
         self._heads: list[Buffer] = []  # what is before each output
 
     def __call__(self, data: bytes) -> list[Buffer] | None:
@@ -36,11 +33,11 @@ class GrpcFastPath:
         arrays = self.path.run(data)
         if arrays is None:
             return None
-        shapes = self._raw.shapes(arrays)
+        shapes = self._raw_shapes(arrays)
         if shapes is None or not all(array.size for array in arrays):
             return self._encode(arrays)
-        if shapes != self._shapes:
-            self._shapes = shapes
+        if shapes != self._known_shapes:
+            self._known_shapes = shapes
             head, *parts = self._encode(arrays)
             parts[0] = bytes(head) + bytes(parts[0])
             self._heads = parts[::2]
@@ -50,9 +47,4 @@ class GrpcFastPath:
         return found
 
     def _encode(self, arrays: Sequence[Array]) -> list[Buffer]:
-        outputs = [
-            Tensor(held.name, held.datatype, array)
-            for held, array in zip(self.path.outputs, arrays, strict=True)
-        ]
-        response = InferResponse(self._request.model, self.path.version, outputs)
-        return rpc_bytes.encode_response(response, self._request)
+        return rpc_bytes.encode_response(self._response(arrays), self._request)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from proa_serving.http.body import Buffer
 from proa_serving.http.messages import Reply
-from proa_serving.models.fast_path import FastPath, RawOutputs
+from proa_serving.models.fast_path import FastPath, RepeatedAnswers
 from proa_serving.protocol.errors import ServingError
-from proa_serving.protocol.messages import Array, InferRequest, InferResponse, Tensor
+from proa_serving.protocol.messages import Array, InferRequest, InferResponse
 from proa_serving.protocol.rest import BINARY_TYPE, HEADER_LENGTH, encode_response
 
 _LENGTH = HEADER_LENGTH.lower()
@@ -25,7 +25,7 @@ def encode_reply(response: InferResponse, request: InferRequest) -> Reply:
     )
 
 
-class HttpFastPath:
+class HttpFastPath(RepeatedAnswers):
     """What the native transport calls with the raw inputs of a request.
 
     Args:
@@ -34,13 +34,11 @@ class HttpFastPath:
         given: Its id, if those that follow have one, of as many bytes.
     """
 
-    __slots__ = ("_given", "_head", "_raw", "_request", "_shapes", "_tail", "path")
+    __slots__ = ("_given", "_head", "_tail")
 
     def __init__(self, path: FastPath, request: InferRequest, given: bytes) -> None:
-        self.path, self._request, self._given = path, request, given
-        self._request.inputs = []  # They are not kept in memory.
-        self._raw = RawOutputs(path)
-        self._shapes: list[tuple[int, ...]] | None = None
+        super().__init__(path, request)
+        self._given = given
         # Before the id, and between it and the outputs; the first alone without one.
         self._head = self._tail = b""
 
@@ -54,11 +52,11 @@ class HttpFastPath:
             return Reply.of_error(error).encode(close=False, body=True)
         if arrays is None:
             return None
-        shapes = self._raw.shapes(arrays)
+        shapes = self._raw_shapes(arrays)
         if shapes is None:
             return self._encode(arrays, given)
-        if shapes != self._shapes:
-            self._shapes = shapes
+        if shapes != self._known_shapes:
+            self._known_shapes = shapes
             head, text, *_ = self._encode(arrays, self._given)
             whole = bytes(head) + bytes(text)
             # Quotes are escaped within strings, so nothing else can look like it.
@@ -69,10 +67,5 @@ class HttpFastPath:
         return [self._head, *arrays]
 
     def _encode(self, arrays: Sequence[Array], given: bytes) -> list[Buffer]:
-        outputs = [
-            Tensor(held.name, held.datatype, array)
-            for held, array in zip(self.path.outputs, arrays, strict=True)
-        ]
-        request, version = self._request, self.path.version
-        response = InferResponse(request.model, version, outputs, given.decode())
-        return encode_reply(response, request).encode(close=False, body=True)
+        response = self._response(arrays, given.decode())
+        return encode_reply(response, self._request).encode(close=False, body=True)

@@ -15,7 +15,7 @@ import numpy as np
 from proa_serving.models.served import ServedModel
 from proa_serving.protocol.datatypes import DATATYPES
 from proa_serving.protocol.errors import ServingError
-from proa_serving.protocol.messages import Array, InferRequest
+from proa_serving.protocol.messages import Array, InferRequest, InferResponse, Tensor
 
 if TYPE_CHECKING:
     from proa_serving.models.service import InferenceService
@@ -98,20 +98,32 @@ class FastPath:
         return [found[held.name] for held in self.outputs]
 
 
-class RawOutputs:
-    """Tells which outputs are, as they are, the raw bytes that an answer has.
+class RepeatedAnswers:
+    """What the fast paths of both protocols share: what is encoded once for answers
+    that differ in their numbers alone.
 
     Args:
-        path: Whose outputs.
+        path: Runs the model.
+        request: Like the one that was answered, all raw.
     """
 
-    __slots__ = ("_dtypes",)
+    __slots__ = ("_dtypes", "_known_shapes", "_request", "path")
 
-    def __init__(self, path: FastPath) -> None:
+    def __init__(self, path: FastPath, request: InferRequest) -> None:
+        self.path, self._request = path, request
+        self._request.inputs = []  # They are not kept in memory.
         self._dtypes = [DATATYPES[held.datatype].dtype for held in path.outputs]
+        self._known_shapes: list[tuple[int, ...]] | None = None
 
-    def shapes(self, arrays: Sequence[Array]) -> list[tuple[int, ...]] | None:
-        """Their shapes; None where one must be converted or copied first."""
+    def _response(self, arrays: Sequence[Array], id: str = "") -> InferResponse:
+        outputs = [
+            Tensor(held.name, held.datatype, array)
+            for held, array in zip(self.path.outputs, arrays, strict=True)
+        ]
+        return InferResponse(self._request.model, self.path.version, outputs, id)
+
+    def _raw_shapes(self, arrays: Sequence[Array]) -> list[tuple[int, ...]] | None:
+        """Shapes of outputs; None where one must be converted or copied first."""
         found = []
         for array, dtype in zip(arrays, self._dtypes, strict=True):
             if array.dtype is not dtype or not array.flags.c_contiguous:

@@ -10,19 +10,12 @@ from proa import nn
 from proa.errors import InvalidArgumentError, UnimplementedError
 from proa.nn.layer.activation import __all__ as activation_layers
 from proa_slim.config import QuantConfig
+from proa_slim.quant.quantizer_names import TRAINED_ACTIVATIONS, WEIGHTS, quantizer
 from proa_slim.quant.training import QAT
 
 #: The kinds of product of layers with weights.
 _OPS: Mapping[str, Any] = {"Conv2D": "conv2d", "Linear": "linear"}
 _WITHOUT_WEIGHTS = frozenset(activation_layers) - {"PReLU"}
-_WEIGHTS: Mapping[str, Any] = {
-    "abs_max": "abs_max",
-    "channel_wise_abs_max": "channel_abs_max",
-}
-_ACTIVATIONS: Mapping[str, Any] = {
-    "moving_average_abs_max": "moving_average",
-    "abs_max": "abs_max",
-}
 
 
 class ImperativeQuantAware:
@@ -66,13 +59,16 @@ class ImperativeQuantAware:
                     f"[ImperativeQuantAware] {name}_bits must be 8, got {bits}"
                 )
         ops, activations = _kinds(quantizable_layer_type)
-        weight = _choice("weight_quantize_type", weight_quantize_type, _WEIGHTS)
-        name = "activation_quantize_type"
-        activation = _choice(name, activation_quantize_type, _ACTIVATIONS)
+        api = type(self).__name__
         self._qat = QAT(
             QuantConfig(
-                activation,
-                weight,
+                quantizer(
+                    api,
+                    "activation_quantize_type",
+                    activation_quantize_type,
+                    TRAINED_ACTIVATIONS,
+                ),
+                quantizer(api, "weight_quantize_type", weight_quantize_type, WEIGHTS),
                 moving_rate=moving_rate,
                 ops=ops,
                 activations=activations,
@@ -96,15 +92,6 @@ class ImperativeQuantAware:
             PreconditionNotMetError: If a quantized layer never saw a training batch.
         """
         self._qat.save_quantized_model(model, path, input_spec)
-
-
-def _choice(name: str, value: str, known: Mapping[str, Any]) -> Any:
-    if value not in known:
-        raise InvalidArgumentError(
-            f"[ImperativeQuantAware] {name} must be one of {', '.join(known)}, got "
-            f"{value!r}"
-        )
-    return known[value]
 
 
 def _kinds(

@@ -11,20 +11,13 @@ from typing import Any, cast
 import numpy as np
 
 from proa.errors import InvalidArgumentError
-from proa_slim.config import ActivationObserver, QuantConfig, RoundType, WeightObserver
+from proa_slim.config import QuantConfig, RoundType
 from proa_slim.loading import LoadedNetwork, load
 from proa_slim.quant.model import QuantizedModel
 from proa_slim.quant.paddle_operators import kinds_of, op_types
 from proa_slim.quant.post_static import quant_post_static
+from proa_slim.quant.quantizer_names import CALIBRATED_ACTIVATIONS, WEIGHTS, quantizer
 
-_ALGORITHMS: dict[str, ActivationObserver] = {
-    "KL": "kl", "hist": "hist", "avg": "avg", "mse": "mse", "emd": "emd",
-    "abs_max": "abs_max", "min_max": "abs_max",
-}  # fmt: skip
-_WEIGHTS: dict[str, WeightObserver] = {
-    "channel_wise_abs_max": "channel_abs_max",
-    "abs_max": "abs_max",
-}
 _ROUNDING: tuple[RoundType, ...] = ("round", "adaround")
 #: A sample or a batch: an array, one for each input, or a dict of them by name.
 Arrays = np.ndarray | Sequence[Any] | dict[str, Any]
@@ -93,15 +86,11 @@ class PostTrainingQuantization:
         weight_quantize_type: str = "channel_wise_abs_max",
         skip_tensor_list: Sequence[str] = (),
     ) -> None:
+        api = type(self).__name__
         given = (batch_generator, sample_generator, data_loader)
         _check(
             ("model_dir", model_dir is not None, model_dir, "a model file"),
-            ("algo", algo in _ALGORITHMS, algo, f"one of {', '.join(_ALGORITHMS)}"),
             ("round_type", round_type in _ROUNDING, round_type, "round or adaround"),
-            (
-                "weight_quantize_type", weight_quantize_type in _WEIGHTS,
-                weight_quantize_type, " or ".join(_WEIGHTS),
-            ),
             ("weight_bits", weight_bits == 8, weight_bits, "8"),
             ("activation_bits", activation_bits == 8, activation_bits, "8"),
             ("batch_size", batch_size > 0, batch_size, "positive"),
@@ -114,8 +103,8 @@ class PostTrainingQuantization:
         chosen = op_types() if is_full_quantize else quantizable_op_type
         ops, operators = kinds_of(chosen)
         self.config = QuantConfig(
-            _ALGORITHMS[algo],
-            _WEIGHTS[weight_quantize_type],
+            quantizer(api, "algo", algo, CALIBRATED_ACTIVATIONS),
+            quantizer(api, "weight_quantize_type", weight_quantize_type, WEIGHTS),
             symmetric=algo != "min_max",
             hist_percent=hist_percent,
             round_type=cast(RoundType, round_type),

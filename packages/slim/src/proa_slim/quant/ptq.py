@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from os import PathLike
 from typing import Any
 
 import numpy as np
 
-from proa.errors import InvalidArgumentError, PreconditionNotMetError
+from proa.errors import PreconditionNotMetError
 from proa.nn import Layer
-from proa_slim.config import ActivationObserver, QuantConfig, WeightObserver
+from proa_slim.config import QuantConfig
 from proa_slim.quant.model import QuantizedModel
 from proa_slim.quant.post_static import quant_post_static
+from proa_slim.quant.quantizer_names import (
+    ACTIVATION_CLASSES,
+    WEIGHT_CLASSES,
+    quantizer,
+)
 from proa_slim.quant.training import adjacent_norms
-
-_ACTIVATIONS: Mapping[str, ActivationObserver] = {
-    "KLQuantizer": "kl",
-    "HistQuantizer": "hist",
-    "AbsmaxQuantizer": "abs_max",
-}
-_WEIGHTS: Mapping[str, WeightObserver] = {
-    "PerChannelAbsmaxQuantizer": "channel_abs_max",
-    "AbsmaxQuantizer": "abs_max",
-}
 
 
 class PTQ:
@@ -55,18 +50,14 @@ class PTQ:
         weight_quantizer: str = "PerChannelAbsmaxQuantizer",
         config: QuantConfig | None = None,
     ) -> None:
-        for name, value, known in (
-            ("activation_quantizer", activation_quantizer, [*_ACTIVATIONS]),
-            ("weight_quantizer", weight_quantizer, [*_WEIGHTS]),
-        ):
-            if value not in known:
-                raise InvalidArgumentError(
-                    f"[PTQ] {name} must be one of {', '.join(known)}, got {value!r}"
-                )
         self.config = replace(
             config or QuantConfig(),
-            activation=_ACTIVATIONS[activation_quantizer],
-            weight=_WEIGHTS[weight_quantizer],
+            activation=quantizer(
+                "PTQ", "activation_quantizer", activation_quantizer, ACTIVATION_CLASSES
+            ),
+            weight=quantizer(
+                "PTQ", "weight_quantizer", weight_quantizer, WEIGHT_CLASSES
+            ),
         )
         self._batches: dict[Layer, list[list[Any]]] = {}
         self._hooks: dict[Layer, Any] = {}

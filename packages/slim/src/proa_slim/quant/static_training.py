@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 import proa
 from proa.errors import (
-    InvalidArgumentError,
     PreconditionNotMetError,
     UnimplementedError,
 )
@@ -24,6 +23,8 @@ from proa_slim.config import QuantConfig
 from proa_slim.quant.lower import PRODUCTS
 from proa_slim.quant.model import OUT_THRESHOLD
 from proa_slim.quant.observers import LEVELS
+from proa_slim.quant.paddle_operators import WEIGHTED
+from proa_slim.quant.quantizer_names import STATIC_ACTIVATIONS, WEIGHTS, quantizer
 from proa_slim.quant.static_integers import (
     IntegerProduct,
     integer_product,
@@ -34,23 +35,7 @@ from proa_slim.quant.trained import merge_integers
 from proa_slim.quant.transposed import rows_of
 from proa_slim.static_graph import call_node, replay
 
-_WEIGHTS: dict[str, Any] = {
-    "abs_max": "abs_max",
-    "channel_wise_abs_max": "channel_abs_max",
-}
-_ACTIVATIONS: dict[str, Any] = {
-    "moving_average_abs_max": "moving_average",
-    "range_abs_max": "abs_max",
-    "abs_max": "abs_max",
-}
-_OPS: dict[str, Any] = {
-    "conv2d": "conv2d",
-    "depthwise_conv2d": "conv2d",
-    "conv2d_transpose": "conv2d",
-    "mul": "linear",
-    "matmul": "linear",
-    "matmul_v2": "linear",
-}
+_OPS = {name: kind for name, kind in WEIGHTED.items() if kind in ("conv2d", "linear")}
 #: Names of the states of ranges: of a product's input after the name of its weight, of
 #: a result after its own.
 _INPUT, _OUTPUT = ".input", ".output"
@@ -59,6 +44,7 @@ _STATES = _THRESHOLD, _TOTAL = "_threshold", "_total"
 #: A step of what is zero throughout.
 _SMALLEST_STEP = 1e-9
 
+T = TypeVar("T")
 Config = QuantConfig | Mapping[str, Any] | None
 
 
@@ -76,20 +62,17 @@ def config_of(config: Config) -> tuple[QuantConfig, tuple[str, ...]]:
         if given.get(key, 8) != 8:
             raise UnimplementedError(f"[quant_aware] {key} must be 8, got {given[key]}")
 
-    def chosen(key: str, known: Mapping[str, Any], default: str) -> Any:
-        value = given.get(key, default)
-        if value not in known:
-            raise InvalidArgumentError(
-                f"[quant_aware] {key} must be one of {', '.join(known)}, got {value!r}"
-            )
-        return known[value]
+    def chosen(key: str, default: str, known: Mapping[str, T]) -> T:
+        return quantizer("quant_aware", key, given.get(key, default), known)
 
     kinds = given.get("quantize_op_types", ["conv2d", "depthwise_conv2d", "mul"])
     ops = tuple(dict.fromkeys(_OPS[kind] for kind in kinds if kind in _OPS))
     patterns = given.get("not_quant_pattern", ["skip_quant"])
     return QuantConfig(
-        chosen("activation_quantize_type", _ACTIVATIONS, "moving_average_abs_max"),
-        chosen("weight_quantize_type", _WEIGHTS, "channel_wise_abs_max"),
+        chosen(
+            "activation_quantize_type", "moving_average_abs_max", STATIC_ACTIVATIONS
+        ),
+        chosen("weight_quantize_type", "channel_wise_abs_max", WEIGHTS),
         moving_rate=given.get("moving_rate", 0.9),
         ops=ops,
     ), tuple([patterns] if isinstance(patterns, str) else patterns)

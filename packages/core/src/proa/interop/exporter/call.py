@@ -59,6 +59,10 @@ class Call(ABC):
 
     # -- arrays ----------------------------------------------------------------------
     @abstractmethod
+    def const(self, data: Any, dtype: str) -> Ref:
+        """A constant of a dtype other than bfloat16."""
+
+    @abstractmethod
     def number(self, value: float, like: Ref) -> Ref:
         """A number of the array's dtype, without axes."""
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from proa.interop.exporter.target import NotExpressibleError, Ref
-from proa.ir.program import Array
 
 if TYPE_CHECKING:
     from proa.interop.exporter.call import Call
@@ -51,18 +50,21 @@ def input_scale(call: Call) -> float:
 
 
 def real_weight(
-    w: Ref, scale: Ref, zero: Ref | None, bits: int, group: int, depth: int
-) -> Array:
-    """The floats (in, out) of the weight of a linear_weight_only."""
+    c: Call, x: Ref, w: Ref, scale: Ref, zero: Ref | None, *, bits: int, group: int
+) -> Ref:
+    """The floats (in, out) of the weight of a linear_weight_only, of the dtype of x."""
+    if x.shape is None:
+        c.refuse("an unknown number of features")
     if w.data is None or scale.data is None or (zero is not None and zero.data is None):
         raise NotExpressibleError("a weight in 4 or 8 bits that is no constant")
     rows = np.asarray(w.data)
     if bits == 4:
         rows = np.stack([rows & 15, rows >> 4], axis=-1).reshape(len(rows), -1)
+    depth = x.shape[-1]
     at = np.arange(depth) // group
     point = np.float32(2 ** (bits - 1))
     if zero is not None:
         point = np.asarray(zero.data, np.float32)[:, at]
     steps = np.asarray(scale.data, np.float32)[:, at]
-    real: Array = (rows[:, :depth].astype(np.float32) - point) * steps
-    return np.ascontiguousarray(real.T)
+    real = (rows[:, :depth].astype(np.float32) - point) * steps
+    return c.const(np.ascontiguousarray(real.T), x.dtype)

@@ -195,12 +195,10 @@ def _step(c: Call, width: Ref, steps: int) -> Ref:
 @export_row("linear_weight_only")
 def linear_weight_only(
     c: Call, x: Ref, w: Ref, scale: Ref, zero: Ref | None = None,
-    bias: Ref | None = None, *, bits: int, group: int, act: str,
+    bias: Ref | None = None, *, act: str, **packing: int,
 ) -> Ref:  # fmt: skip
-    if x.shape is None:
-        c.refuse("an unknown number of features")
-    real = real_weight(w, scale, zero, bits, group, x.shape[-1])
-    return activated(c, linear(c, x, c.const(real, x.dtype), bias), act)
+    wide = real_weight(c, x, w, scale, zero, **packing)
+    return activated(c, linear(c, x, wide, bias), act)
 
 
 # -- images ----------------------------------------------------------------------------
