@@ -5,7 +5,8 @@
 // it, and multiplied by all of those. With too few panels for the threads, the pixels are split.
 // For an x with few channels the transpose is computed: rows of taps, read in place from a padded
 // input, by vectors of dy; k runs along a line of pixels.
-// BF16 is multiplied by pairs of pixels, but for the transpose, which widens it.
+// BF16 is multiplied by pairs of pixels. The transpose takes pairs along a line, and widens BF16 if
+// lines have an odd number of pixels.
 #include <string.h>
 
 #include "proa/base/arith.h"
@@ -14,6 +15,7 @@
 #include "proa/kernels/conv/depthwise_weight.h"
 #include "proa/kernels/conv/geometry.h"
 #include "proa/kernels/conv/pixel_pairs.h"
+#include "proa/kernels/conv/weight_sums.h"
 #include "proa/kernels/conv/winograd_weight.h"
 #include "proa/simd/conv/depthwise.h"
 #include "proa/simd/gemm/gemm.h"
@@ -73,7 +75,7 @@ int64_t sum_rows(const Job& j) { return j.direct ? j.window : j.c.outs; }
 void set_frames(Job* j) {
   const Convolution& c = j->c;
   j->direct = c.depth < 16;
-  j->pairs = multiplies_bf16_pairs(j->dy.dtype) && !j->direct;
+  j->pairs = multiplies_bf16_pairs(j->dy.dtype) && (!j->direct || c.cols % 2 == 0);
   j->x_shape = j->direct ? padded_shape(c) : unpadded_shape(c.x);
   j->x_shape.pixel = 0;
   j->dy_shape = {0, 0, c.rows, c.cols};
@@ -82,9 +84,9 @@ void set_frames(Job* j) {
   j->dy_here = is_usable_in_place(j->dy, j->dy_shape) &&
                (!j->direct || c.outs % micro_kernel(j->dy.dtype).lanes == 0);
   if (j->pairs) {  // as pixels are read, their channels need not be pairs too
-    j->x_here = c.x.stride[1] == 1;
+    j->x_here = !j->direct && c.x.stride[1] == 1;
+    if (!j->direct) j->x_shape.pixel = (c.x.shape[1] + 1) / 2 * 2;
     j->dy_here = j->dy.stride[1] == 1;
-    j->x_shape.pixel = (c.x.shape[1] + 1) / 2 * 2;
     j->dy_shape.pixel = (j->dy.shape[1] + 1) / 2 * 2;
   }
   const bool joined = c.tap_w == 1 && c.x.shape[1] == c.depth;
@@ -131,9 +133,13 @@ size_t sum_bytes(const Job& j) {
   if (j.straight) return 0;
   return align64(static_cast<size_t>(j.parts * sum_rows(j) * j.columns * j.size));
 }
+/// Bytes of a line of dy by pairs of pixels.
+int64_t line_bytes(const Job& j) {
+  return gemm_columns(j.micro(), j.c.outs) * j.units(j.c.cols) * j.size;
+}
 /// Bytes of the blocks of dy of one part; with capacity for a vector past the end.
 size_t taken_bytes(const Job& j) {
-  if (j.direct) return 0;
+  if (j.direct) return j.pairs ? align64(static_cast<size_t>(line_bytes(j))) : 0;
   return align64(static_cast<size_t>(j.taken * j.block() * j.size) + kVecBytes);
 }
 
@@ -328,29 +334,40 @@ void pack_patches(const Part& s, int64_t col, int64_t block, int64_t width, T* p
   }
 }
 
-/// The transpose: panels of the rows of taps by vectors of dy, along one line.
-void add_line(const Part& s, int64_t line, uint8_t* sums) {
+/// The transpose: panels of the rows of taps by vectors of dy, along one line. By pairs, each
+/// vector's part of the line is packed in `scratch` first.
+void add_line(const Part& s, int64_t line, uint8_t* sums, uint8_t* scratch) {
   const Job& j = s.j;
   const Convolution& c = j.c;
-  const Micro& micro = micro_kernel(j.dy.dtype);
+  const Micro& micro = j.micro();
   const Position at = position(j, line, 0);
+  const auto element = j.pairs ? static_cast<int64_t>(sizeof(uint16_t)) : j.size;
   const uint8_t* dy =
       static_cast<const uint8_t*>(j.padded_dy.data) +
-      (at.n * j.padded_dy.image + at.h * j.padded_dy.row + s.group * c.outs) * j.size;
+      (at.n * j.padded_dy.image + at.h * j.padded_dy.row + s.group * c.outs) * element;
   const uint8_t* x = static_cast<const uint8_t*>(j.x.data) +
                      (at.n * j.x.image + at.h * c.step_h * j.x.row + s.group * c.depth) * j.size;
   const int64_t height = tile_rows(ceil_div(j.run, ceil_div(j.run, kTileRows)));
   const int64_t runs_w = c.taps_w * c.depth / j.run;
   Tile t = {};
-  t.lda = c.step_w * j.x.pixel;
+  t.lda = c.step_w * j.x.pixel * (j.pairs ? 2 : 1);
   t.ldb = j.padded_dy.pixel;
   t.ldc = j.columns;
-  t.k = c.cols;
+  t.k = j.units(c.cols);
   t.accumulate = line != s.first;
   t.last = static_cast<int>(j.lanes);
   for (int64_t o = 0; o < c.outs; o += j.width) {
     const int vecs = c.outs - o <= j.lanes ? 1 : kTileVecs;
-    t.b = dy + o * j.size;
+    t.b = dy + o * element;
+    if constexpr (kHasBf16Pairs) {
+      if (j.pairs) {
+        t.ldb = vecs * j.lanes;
+        auto* const panel = reinterpret_cast<Bf16Pair*>(scratch);
+        put_pixel_pairs(static_cast<const uint16_t*>(t.b), j.padded_dy.pixel,
+                        min(c.outs - o, j.width), 0, c.cols, t.ldb, panel);
+        t.b = panel;
+      }
+    }
     for (int64_t r = 0; r < c.taps_h * runs_w; ++r) {
       const int64_t p = r / runs_w, q = r - p * runs_w;
       for (int64_t e = 0; e < j.run; e += height) {
@@ -482,31 +499,6 @@ void add_part(const Call& call, const Part& s, uint8_t* sums, int64_t ld, T* tak
     }
 }
 
-/// Adds up the parts and writes the kernels of a group.
-template <class S>
-void write_sums(const Call& call, const Job& j, int64_t group, const Compute<S>* sums) {
-  using T = Compute<S>;
-  constexpr int64_t kDepth = 64;  // so that the lines written stay in the cache
-  const Convolution& c = j.c;
-  const View& dw = call.out[0];
-  const int64_t part = sum_rows(j) * j.columns, taps = c.taps_h * c.taps_w;
-  const Strides steps = strides_of(j);
-  parallel_for(call, c.outs, 1 + 16384 / (j.window + 1), [&](int64_t begin, int64_t end) {
-    for (int64_t o = begin; o < end; ++o)
-      for (int64_t first = 0; first < c.depth; first += kDepth)
-        for (int64_t tap = 0; tap < taps; ++tap) {
-          const T* from = sums + o * steps.out + tap * c.depth * steps.element;
-          S* to = dw.as<S>() + (group * c.outs + o) * dw.stride[0] + tap / c.taps_w * dw.stride[2] +
-                  tap % c.taps_w * dw.stride[3];
-          for (int64_t d = first; d < min(first + kDepth, c.depth); ++d) {
-            T sum = from[d * steps.element];
-            for (int64_t p = 1; p < j.parts; ++p) sum += from[p * part + d * steps.element];
-            to[d * dw.stride[1]] = static_cast<S>(sum);
-          }
-        }
-  });
-}
-
 /// Sums of panels of T into kernels of S.
 template <class S, class T = Compute<S>>
 void run(const Call& call, const Job& j, uint8_t* sums, uint8_t* scratch) {
@@ -520,26 +512,36 @@ void run(const Call& call, const Job& j, uint8_t* sums, uint8_t* scratch) {
         Part s = {j, group, j.first_line(i), (j.first_line(i + 1) - j.first_line(i)) * j.c.cols, 0};
         s.blocks = ceil_div(s.pixels, j.steps);
         uint8_t* to = sums + i * sum_rows(j) * j.columns * j.size;
+        uint8_t* const taken = scratch + static_cast<size_t>(i) * taken_bytes(j);
         for (int64_t line = s.first; j.direct && line < j.first_line(i + 1); ++line)
-          add_line(s, line, to);
+          add_line(s, line, to, taken);
         if (j.direct) continue;
         if (j.straight) to = dw.as<uint8_t>() + group * j.c.outs * dw.stride[0] * j.size;
-        uint8_t* const taken = scratch + static_cast<size_t>(i) * taken_bytes(j);
         add_part(alone, s, to, j.straight ? dw.stride[0] : j.columns, reinterpret_cast<T*>(taken));
       }
     });
-    if (!j.straight) write_sums<S>(call, j, group, reinterpret_cast<const Compute<S>*>(sums));
+    const WeightSums all = {sums, strides_of(j).out, strides_of(j).element, sum_rows(j) * j.columns,
+                            j.parts};
+    if (!j.straight) write_weight_sums(call, j.c, all, group, dw);
   }
 }
 
-/// As pad_input, in strides of elements also by pairs.
+/// As pad_input, in strides of elements also by pairs; for the transpose, pairs of columns of x.
 PaddedInput read_input(const Call& call, const Job& j, const View& x, const PaddedShape& shape,
                        bool here, void* memory) {
   if (!j.pairs) return pad_input(call, x, shape, here, memory);
+  if constexpr (kHasBf16Pairs) {
+    if (shape.pixel == 0) return pair_columns(call, x, shape, j.c.step_w, memory);
+  }
   if (here) return {x.data, x.stride[0], x.stride[2], x.stride[3]};
   PaddedInput f = pad_input(call, x, shape, false, memory, true);
   f.image *= 2, f.row *= 2, f.pixel *= 2;
   return f;
+}
+
+/// Of the copy of x.
+size_t input_bytes(const Job& j) {
+  return j.x_here ? 0 : align64(padded_bytes(j.c.x, j.x_shape, j.pairs && !j.direct));
 }
 
 bool is_flat(const Job& j, const PaddedInput& f) {
@@ -558,7 +560,7 @@ Status conv2d_grad_weight(const Call& call) {
   uint8_t* const sums = rest;
   if (!filtered) rest += sum_bytes(j);
   j.x = read_input(call, j, j.c.x, j.x_shape, j.x_here, rest);
-  if (!j.x_here) rest += align64(padded_bytes(j.c.x, j.x_shape, j.pairs));
+  rest += input_bytes(j);
   j.padded_dy = read_input(call, j, j.dy, j.dy_shape, j.dy_here, rest);
   if (!j.dy_here) rest += align64(padded_bytes(j.dy, j.dy_shape, j.pairs));
   if (filtered) return winograd_weight(call, j.c, j.x, j.padded_dy, call.out[0], rest);
@@ -584,7 +586,7 @@ size_t conv2d_grad_weight_scratch(const Call& call) {
   size_t bytes = winograd_weight_takes(j.c)
                      ? winograd_weight_scratch(j.c)
                      : sum_bytes(j) + static_cast<size_t>(j.parts) * taken_bytes(j);
-  if (!j.x_here) bytes += align64(padded_bytes(j.c.x, j.x_shape, j.pairs));
+  bytes += input_bytes(j);
   if (!j.dy_here) bytes += align64(padded_bytes(j.dy, j.dy_shape, j.pairs));
   return bytes;
 }

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "proa/base/dispatch.h"
+#include "proa/simd/conv/padded_input.h"
 
 namespace proa::PROA_ISA {
 
@@ -19,5 +20,10 @@ void put_pixel_pairs(const uint16_t* from, int64_t step, int64_t count, int64_t 
                      int64_t width, Bf16Pair* panel);
 /// The same of zeros.
 void clear_pixel_pairs(int64_t count, int64_t at, int64_t n, int64_t width, Bf16Pair* panel);
+
+/// As pad_input of BF16, in units that hold a column of x and, in the upper half, the column `step`
+/// after it.
+PaddedInput pair_columns(const Call& call, const View& x, const PaddedShape& s, int64_t step,
+                         void* memory);
 
 }  // namespace proa::PROA_ISA
