@@ -8,6 +8,7 @@ from typing import NamedTuple
 from proa.ir import Program, passes, read, write
 from proa.ir.attributes import row_of
 from proa.ir.flow import is_flow
+from proa.ir.inline import inline_calls
 from proa_lite.errors import UnimplementedError
 
 
@@ -35,7 +36,7 @@ def check_no_flow(program: Program, where: str) -> None:
 def convert(
     model: str | PathLike[str], output: str | PathLike[str], *, level: int = 2
 ) -> Conversion:
-    """Write `model` to `output` after the graph passes.
+    """Write `model` to `output` after the graph passes, calls of blocks written out.
 
     Args:
         level: 0 changes nothing, 1 keeps every result bit-equal, 2 also fuses ops.
@@ -45,8 +46,9 @@ def convert(
             or branches or loops.
     """
     program = read(model)
-    check_no_flow(program, "convert")
     before = len(_ops(program))
+    inline_calls(program)
+    check_no_flow(program, "convert")
     passes.optimize(program, level)
     if missing := sorted({op for op in _ops(program) if not row_of(op).lite}):
         raise UnimplementedError(

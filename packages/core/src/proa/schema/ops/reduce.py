@@ -147,7 +147,6 @@ op(
     layout="follow",
     dtypes=NUMERIC,
     grad=lambda g, dy, *, axis, reverse: g.cumsum(dy, axis=axis, reverse=~reverse),
-    lite=False,
     doc="Running sum along axis, from the end if reverse. The dtype is kept.",
 )
 
