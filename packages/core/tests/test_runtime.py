@@ -15,6 +15,7 @@ from proa.runtime import (
     call_operator,
     engine_from_bytes,
     engine_from_parts,
+    graph_value,
     is_symbolic,
     load_engine,
     replace_memory,
@@ -159,6 +160,22 @@ def test_tensors_of_a_recording_are_symbolic() -> None:
     double(proa.ones([2]))
     assert True in seen
     assert not is_symbolic(proa.ones([2]))
+
+
+def test_a_variable_names_a_value_of_its_programs_graph() -> None:
+    proa.enable_static()
+    try:
+        program = proa.static.Program()
+        with proa.static.program_guard(program):
+            x = proa.static.data("x", [None, 3], "float32")
+            y = proa.tanh(x)
+    finally:
+        proa.disable_static()
+    assert graph_value(x) is program.graph.main.inputs[0]
+    producer = graph_value(y).producer
+    assert producer is not None and producer.op == "tanh"
+    with pytest.raises(InvalidArgumentError, match=r"symbolic tensor, got .* \[2\]"):
+        graph_value(proa.ones([2]))
 
 
 def test_a_tensor_takes_the_memory_and_shape_of_another() -> None:

@@ -3,9 +3,10 @@
     engine = load_engine("lenet.proa", threads=4)
     (logits,) = engine.run([images])
 
-Graphs and their passes are in `proa.ir`, tensors and layers where users find them, and
-the sizes that layers state in `proa.nn.layer.sizes`. This module adds the engine that
-runs a model file, operators called by name, and what is known of a tensor's memory.
+Graphs and their passes are in `proa.ir`, tensors and layers where users find them, the
+sizes that layers state in `proa.nn.layer.sizes`, and settings of theirs that change in
+`proa.nn.layer.settings`. This module adds the engine that runs a model file, operators
+called by name, the values of symbolic tensors and what is known of a tensor's memory.
 """
 
 from __future__ import annotations
@@ -21,12 +22,14 @@ from proa._core import Tensor
 from proa.autograd import no_grad
 from proa.base.processor import cpu_model
 from proa.errors import InvalidArgumentError
+from proa.ir.program import Value
 
 __all__ = [
     "Engine",
     "call_operator",
     "engine_from_bytes",
     "engine_from_parts",
+    "graph_value",
     "is_symbolic",
     "load_engine",
     "machine",
@@ -211,6 +214,21 @@ def multiplies_bfloat16() -> bool:
 def is_symbolic(x: Tensor) -> bool:
     """Whether a tensor stands for a value of a program that is being recorded."""
     return bool(x._is_symbolic)
+
+
+def graph_value(x: Tensor) -> Value:
+    """The value of a program that a symbolic tensor stands for.
+
+    Raises:
+        InvalidArgumentError: If the tensor is not symbolic.
+    """
+    symbol: Any = x._handle
+    if symbol is None:
+        raise InvalidArgumentError(
+            f"[graph_value] expected a symbolic tensor, got one of shape {x.shape}"
+        )
+    value: Value = symbol[1]
+    return value
 
 
 def replace_memory(x: Tensor, other: Tensor) -> None:

@@ -55,3 +55,5 @@ def test_groups_and_the_axis_of_channels() -> None:
     assert is_channels_last(nn.Linear(2, 3))
     assert is_channels_last(nn.Conv2D(2, 3, 1, data_format="NHWC"))
     assert not is_channels_last(nn.Conv2D(2, 3, 1))
+    assert is_channels_last(nn.BatchNorm2D(3, data_format="NHWC"))
+    assert not is_channels_last(nn.BatchNorm1D(3))

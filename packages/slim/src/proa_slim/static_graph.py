@@ -10,7 +10,7 @@ from proa.ir.attributes import draws, row_of
 from proa.ir.flow import has_flow
 from proa.ir.program import Node, Value
 from proa.ir.record import to_tensor
-from proa.runtime import call_operator
+from proa.runtime import call_operator, graph_value
 from proa.static import Program, Variable
 
 #: Computes a node on Variables; returns its outputs.
@@ -56,7 +56,7 @@ def replay(
     for value in program.graph.constants():
         assert value.data is not None
         known[value] = to_tensor(value.data, value.dtype)
-    named = {v._handle[1]: v for v in program.vars.values()}
+    named = {graph_value(v): v for v in program.vars.values()}
     for variable in named.values():  # nodes that `call` adds must not take these
         into.graph.reserve(f"{prefix}{variable.name}")
     for node in main.nodes:
@@ -72,7 +72,7 @@ def replay(
                 made.stop_gradient = named[value].stop_gradient
         _note_open_shape(program, into, node, before)
     new = {old: x for old, x in known.items() if isinstance(x, Variable)}
-    into.origins.update({old: x._handle[1] for old, x in new.items()})
+    into.origins.update({old: graph_value(x) for old, x in new.items()})
     return {named[old].name: x for old, x in new.items() if old in named}
 
 
@@ -94,7 +94,7 @@ def _note_open_shape(program: Program, into: Program, node: Node, before: int) -
 
 
 def _rename(program: Program, variable: Any, name: str) -> None:
-    value: Value = variable._handle[1]
+    value = graph_value(variable)
     if value.name == name or name in program.vars:
         return
     program.vars.pop(value.name, None)

@@ -55,7 +55,7 @@ def resize(
     before: list[tuple[nn.Layer, Attributes]] = []
     for layer in [network, *network.sublayers()]:
         own: Any = layer
-        weight = own._parameters.get("weight")
+        weight = dict(layer.named_parameters("", False)).get("weight")
         count = groups.get(id(weight)) if weight is not None else None
         changed = _attributes(own, count, sizes.get(id(layer), {}))
         changed = {k: v for k, v in changed.items() if getattr(own, k) != v}

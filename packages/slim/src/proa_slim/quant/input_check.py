@@ -11,6 +11,7 @@ import numpy as np
 import proa
 from proa.ir.program import Array
 from proa.nn import BatchNorm1D, BatchNorm2D, BatchNorm3D, Layer
+from proa.nn.layer.settings import statistics_of
 
 #: Limits, in the median over channels: by how many standard deviations of the training
 #: data the mean may differ, and by which factor the standard deviation.
@@ -54,11 +55,12 @@ def warn_of_other_range(network: Layer, batch: Sequence[Array]) -> None:
 def _compare(path: str, norm: Any, values: Array) -> None:
     if values.ndim < 2 or not np.isfinite(values).all():
         return
-    untrained = not norm._mean.numpy().any() and (norm._variance.numpy() == 1).all()
-    if untrained:
+    running = statistics_of(norm)
+    mean, variance = running.mean.numpy(), running.variance.numpy()
+    if not mean.any() and (variance == 1).all():  # untrained
         return
     channels = np.moveaxis(values, 1, 0).reshape(values.shape[1], -1)
-    mean, spread = norm._mean.numpy(), np.sqrt(norm._variance.numpy() + 1e-5)
+    spread = np.sqrt(variance + 1e-5)
     shift = float(np.median(np.abs(channels.mean(axis=1) - mean) / spread))
     wide = float(np.median(channels.std(axis=1) / spread))
     if shift > _MEAN or not 1 / _SPREAD < wide < _SPREAD:

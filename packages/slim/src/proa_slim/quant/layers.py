@@ -11,6 +11,7 @@ import numpy as np
 import proa
 from proa.ir import file
 from proa.nn import Conv2D, Conv2DTranspose, Layer, Linear
+from proa.nn.layer.settings import statistics_of
 from proa.nn.layer.sizes import is_channels_last
 from proa.runtime import Engine, engine_from_bytes, is_symbolic
 from proa.static import InputSpec
@@ -101,7 +102,8 @@ class QuantizedConvNorm(Layer):
         super().__init__()
         if inner.bias is not None:
             # A bias before the norm only moves its mean.
-            norm._mean.set_value(norm._mean.numpy() - inner.bias.numpy())
+            mean = statistics_of(norm).mean
+            mean.set_value(mean.numpy() - inner.bias.numpy())
             inner.bias = None
         self.inner, self.norm = inner, norm
         self._axis, self._config = channel_axis(inner), config
@@ -126,10 +128,11 @@ class QuantizedConvNorm(Layer):
         """Whether training takes the running statistics."""
         delay = self._config.freeze_bn_delay
         late = delay is not None and int(self.steps) >= delay
-        return self.frozen or late or self.norm._use_global_stats is True
+        return self.frozen or late or statistics_of(self.norm).always_used
 
     def _factor(self) -> Any:
-        root = (self.norm._variance + self.norm._epsilon).sqrt()
+        running = statistics_of(self.norm)
+        root = (running.variance + running.epsilon).sqrt()
         scale = self.norm.weight
         return 1.0 / root if scale is None else scale / root
 
@@ -167,7 +170,7 @@ class QuantizedConvNorm(Layer):
 
     def _over_channels(self, vector: Any, y: Any) -> Any:
         along = [1] * y.ndim
-        along[-1 if self.norm._data_format.endswith("C") else 1] = -1
+        along[-1 if is_channels_last(self.norm) else 1] = -1
         return vector.reshape(along)
 
     def folded(self) -> QuantizedLayer:

@@ -16,7 +16,7 @@ from proa.errors import (
 )
 from proa.ir.program import Node, Value
 from proa.ir.program import Program as Graph
-from proa.runtime import call_operator
+from proa.runtime import call_operator, graph_value
 from proa.static import Program, Scope, Variable, global_scope, program_guard
 from proa.static.exporting import graph_with_values
 from proa_slim.config import QuantConfig
@@ -250,7 +250,7 @@ class _Rounding:
 
 def _forget(program: Program, variable: Any) -> None:
     """Remove a result that nothing reads, and the node that made it."""
-    value: Value = variable._handle[1]
+    value = graph_value(variable)
     assert value.producer is not None and not value.users
     program.graph.main.nodes.remove(value.producer)
     program.vars.pop(value.name, None)
@@ -286,7 +286,7 @@ def convert(
     held = scope or global_scope()
     part = program.clone(for_test=True)
     states = [n for n in part.states if n.endswith(_INPUT + _THRESHOLD)]
-    if any(part.find(n)._handle[1] is not part.states[n] for n in states):
+    if any(graph_value(part.find(n)) is not part.states[n] for n in states):
         raise PreconditionNotMetError(
             "[convert] expected a program of quant_aware(.., for_test=True), got one "
             "that is trained"

@@ -14,6 +14,7 @@ import proa
 from proa import nn
 from proa.errors import Error, InvalidArgumentError
 from proa.ir.record import dtype_name, to_array, to_tensor
+from proa.nn.layer.settings import Kernel, kernel_of, set_kernel
 from proa_slim.analysis.recorded import specs_of
 from proa_slim.prune.criteria import Criterion, Scoring
 from proa_slim.prune.dependency import sliced
@@ -146,8 +147,9 @@ class OFA:
         if isinstance(layer, nn.Conv2D):
             size = int(layer.weight.shape[2])
             square = int(layer.weight.shape[3]) == size
-            dilated = layer._dilation not in (1, [1, 1], (1, 1))
-            if square and size % 2 and not dilated and _pads(layer, size // 2):
+            kernel = kernel_of(layer)
+            pads = bool(np.all(np.array(kernel.padding) == size // 2))
+            if square and size % 2 and kernel.dilation == (1, 1) and pads:
                 return size
         raise InvalidArgumentError(
             f"[OFA] expected a Conv2D with an odd square kernel that pads by half of "
@@ -272,13 +274,12 @@ class OFA:
             own = masks.get(id(tensor))
             if own is not None and len(own) == 4:
                 _crop(tensor, own)
-        changed: list[tuple[Any, Any, Any]] = []
+        changed: list[tuple[nn.Layer, Kernel]] = []
         for path, size in _named(arch, "kernel"):
-            layer: Any = self._layers[path]
-            if size != int(layer._kernel_size[0]):
-                changed.append((layer, layer._kernel_size, layer._padding))
-                layer._kernel_size = type(layer._kernel_size)([size, size])
-                layer._padding = size // 2
+            layer, kernel = self._layers[path], kernel_of(self._layers[path])
+            if size != kernel.size[0]:
+                changed.append((layer, kernel))
+                set_kernel(layer, [size, size], size // 2)
         left = [path for path, stays in _named(arch, "depth") if not stays]
         for path in left:
             self._put(path, _Nothing())
@@ -286,8 +287,8 @@ class OFA:
         def undo() -> None:
             for path in left:
                 self._put(path, self._layers[path])
-            for layer, kernel, padding in changed:
-                layer._kernel_size, layer._padding = kernel, padding
+            for layer, kernel in changed:
+                set_kernel(layer, kernel.size, kernel.padding)
             if shrunk is not None:
                 self._parts.restore(shrunk)
 
@@ -371,10 +372,6 @@ class OFA:
 def _named(arch: Mapping[str, Any], kind: str) -> list[tuple[str, Any]]:
     start = f"{kind} "
     return [(n.removeprefix(start), v) for n, v in arch.items() if n.startswith(start)]
-
-
-def _pads(layer: Any, half: int) -> bool:
-    return bool(np.all(np.array(layer._padding) == half))
 
 
 def _crop(tensor: Any, masks: Masks) -> None:

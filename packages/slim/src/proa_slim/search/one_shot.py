@@ -14,6 +14,7 @@ import numpy as np
 import proa
 from proa import nn
 from proa.errors import InvalidArgumentError, PreconditionNotMetError
+from proa.nn.layer.settings import set_momentum, statistics_of
 from proa_slim.search.blocks import Block, Network
 from proa_slim.search.controllers import Constraint, Evolution
 from proa_slim.search.space import ChoiceSpace
@@ -313,14 +314,14 @@ def renew_statistics(
     if norms is None:
         kinds = (nn.BatchNorm1D, nn.BatchNorm2D, nn.BatchNorm3D)
         norms = [x for x in network.sublayers() if isinstance(x, kinds)]
-    before = [norm._momentum for norm in norms]
+    before = [statistics_of(norm).momentum for norm in norms]
     network.train()
     try:
         with proa.no_grad():
             for count, x in enumerate(inputs):
                 for norm in norms:
-                    norm._momentum = count / (count + 1)
+                    set_momentum(norm, count / (count + 1))
                 network(x)
     finally:
         for norm, momentum in zip(norms, before, strict=True):
-            norm._momentum = momentum
+            set_momentum(norm, momentum)

@@ -38,10 +38,8 @@ __all__ = ["group_count", "is_channels_last", "size_attributes"]
 
 _TRANSPOSED = (Conv1DTranspose, Conv2DTranspose, Conv3DTranspose)
 _CONVOLUTIONS = (Conv1D, Conv2D, Conv3D, *_TRANSPOSED)
-_CHANNEL_NORMS = (
-    BatchNorm, BatchNorm1D, BatchNorm2D, BatchNorm3D, SyncBatchNorm,
-    InstanceNorm1D, InstanceNorm2D, InstanceNorm3D,
-)  # fmt: skip
+_BATCH_NORMS = (BatchNorm, BatchNorm1D, BatchNorm2D, BatchNorm3D, SyncBatchNorm)
+_CHANNEL_NORMS = (*_BATCH_NORMS, InstanceNorm1D, InstanceNorm2D, InstanceNorm3D)
 
 
 def group_count(layer: Layer) -> int:
@@ -51,8 +49,11 @@ def group_count(layer: Layer) -> int:
 
 
 def is_channels_last(layer: Layer) -> bool:
-    """Whether the last axis of a layer's input holds its channels or features."""
-    if isinstance(layer, _CONVOLUTIONS):
+    """Whether the last axis of a layer's input holds its channels or features.
+
+    For convolutions, batch norms and linear layers; False for any other.
+    """
+    if isinstance(layer, (*_CONVOLUTIONS, *_BATCH_NORMS)):
         found: Any = layer
         return str(found._data_format).endswith("C")
     return isinstance(layer, Linear)
