@@ -69,7 +69,7 @@ def as_tensor(value: Any) -> Any:
 
 
 def as_host(value: Any, what: str) -> Array:
-    """The value as an array; sizes may be symbolic.
+    """The value as an array, bfloat16 as float32; sizes may be symbolic.
 
     Raises:
         UnimplementedError: If it depends on the elements of an input of a recording.
@@ -81,6 +81,8 @@ def as_host(value: Any, what: str) -> Array:
             f"{what} must be known while a graph is recorded, got one that "
             "follows from the elements of an input"
         )
+    if value.dtype == "bfloat16":  # NumPy would get its bits
+        value = value.astype("float32")
     found: Array = np.asarray(value.numpy())
     return found
 

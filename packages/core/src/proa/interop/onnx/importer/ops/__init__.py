@@ -9,9 +9,11 @@ from proa.interop.onnx.importer.ops import (
     flow,
     index,
     linear,
+    linear_attention,
     loss,
     microsoft,
     norm,
+    optimizer,
     picture,
     pooling,
     quantized,
@@ -22,10 +24,12 @@ from proa.interop.onnx.importer.ops import (
     sequence,
     shape,
     signal,
+    trees,
 )
 
 __all__ = [
     "attention", "classical", "convolution", "detection", "elementwise", "flow",
-    "index", "linear", "loss", "microsoft", "norm", "picture", "pooling", "quantized",
-    "recurrent", "reduction", "resize", "sample", "sequence", "shape", "signal",
+    "index", "linear", "linear_attention", "loss", "microsoft", "norm", "optimizer",
+    "picture", "pooling", "quantized", "recurrent", "reduction", "resize", "sample",
+    "sequence", "shape", "signal", "trees",
 ]  # fmt: skip

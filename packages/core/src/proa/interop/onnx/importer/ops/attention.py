@@ -115,6 +115,25 @@ def attention(
     return (y, *present, stages[call.get("qk_matmul_output_mode", 0)])
 
 
+@onnx_op("FlexAttention", domain="ai.onnx.preview")
+def flex_attention(call: Call, q: Any, k: Any, v: Any) -> Any:
+    """Attention whose scores and probabilities graphs among the attributes change."""
+    dtype = q.dtype
+    precision = call.get("softmax_precision")
+    wide = "float64" if dtype == "float64" else "float32"
+    wide = wide if precision is None else dtype_of(call, precision)
+    count, size = q.shape[1], q.shape[3]
+    k, v = repeated(k, count), repeated(v, count)
+    scale = call.get("scale") or 1.0 / math.sqrt(size)
+    scores = proa.matmul(q.astype(wide), k.astype(wide), transpose_y=True) * scale
+    for name in ("score_mod", "prob_mod"):
+        if (graph := call.get(name)) is not None:
+            (scores,) = call.run(graph, [scores])
+        if name == "score_mod":
+            scores = F.softmax(scores, -1)
+    return proa.matmul(scores.astype(dtype), v)
+
+
 @onnx_op("RotaryEmbedding", since=23)
 def rotary_embedding(call: Call, x: Any, cos: Any, sin: Any, at: Any = None) -> Any:
     shape, is_flat = x.shape, x.ndim == 3

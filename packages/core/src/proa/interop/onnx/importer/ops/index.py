@@ -161,4 +161,4 @@ def unique(call: Call, x: Any) -> Any:
         values = np.take(values, order, 0 if axis is None else axis)
         first, counts, inverse = first[order], counts[order], rank[inverse]
     numbers = [proa.to_tensor(v.astype(np.int64)) for v in (first, inverse, counts)]
-    return proa.to_tensor(np.ascontiguousarray(values)), *numbers
+    return proa.to_tensor(np.ascontiguousarray(values)).astype(x.dtype), *numbers

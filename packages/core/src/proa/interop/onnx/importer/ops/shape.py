@@ -227,7 +227,8 @@ def range_of(call: Call, start: Any, limit: Any, step: Any) -> Any:
     values = [call.host(v).reshape(-1)[0] for v in (start, limit, step)]
     if any(type(v) is SymbolicDim for v in values):
         return proa.arange(values[0], values[1], values[2], "int64")
-    return constant(np.arange(*values, dtype=np.asarray(values[0]).dtype))
+    found = constant(np.arange(*values, dtype=np.asarray(values[0]).dtype))
+    return found.astype(start.dtype) if hasattr(start, "dtype") else found
 
 
 @onnx_op("Pad")
