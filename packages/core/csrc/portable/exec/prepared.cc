@@ -176,6 +176,13 @@ Status Prepared::take_attrs(const NodeRecord& record, const OpInfo& op, Arena* a
   node->attrs = attrs;
   if (!check_attributes(op, attrs))
     return fail(Status::kBadModel, "every attribute has a valid value");
+  if (record.input_count == 0 && op.dtype_attr >= 0) {
+    const auto* at = static_cast<const uint8_t*>(attrs) + op.dtype_attr;
+    const int64_t dtype = *reinterpret_cast<const int64_t*>(at);
+    if (((op.dtypes >> dtype) & 1) == 0) {
+      return fail(Status::kBadModel, "the op generates elements of the dtype of its attribute");
+    }
+  }
   return Status::kOk;
 }
 

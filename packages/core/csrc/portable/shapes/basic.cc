@@ -1,9 +1,8 @@
 // Shape rules that keep, broadcast or state a shape.
-#include "proa/base/expect.h"
 #include "proa/gen/attrs/creation.h"
 #include "proa/gen/attrs/rand.h"
 #include "proa/gen/shapes.h"
-#include "proa/shapes/dims.h"
+#include "proa/shapes/checks.h"
 
 namespace proa {
 
@@ -35,7 +34,7 @@ Status shape_inplace(const Call& c) {
 Status shape_inplace_rows(const Call& c) {
   const View &table = c.in[0], &rows = c.in[1], &values = c.in[2];
   PROA_EXPECT(c, rows.rank == 1, "a vector of row numbers", shape_of(c, 1));
-  PROA_EXPECT(c, is_index(rows.dtype), "row numbers of int32 or int64", dtype_of(c, 1));
+  PROA_TRY(check_index(c, 1));
   PROA_EXPECT(c, is_floating(values.dtype) || values.dtype == table.dtype,
               "values that are floating or of the table's dtype", dtype_of(c, 2), dtype_of(c, 0));
   bool fits = table.rank > 0 && values.rank == table.rank;
@@ -54,13 +53,15 @@ Status shape_broadcast(const Call& c) {
     const bool fits = broadcast_leading(previous, previous.rank, c.in[i], c.in[i].rank, &out);
     PROA_EXPECT(c, fits, "shapes that broadcast", named("shape", previous), shape_of(c, i));
   }
-  // After a condition, both branches have one dtype (others were promoted).
-  PROA_EXPECT(c, c.n_in != 3 || c.in[1].dtype == c.in[2].dtype, "two arrays of one dtype",
-              dtype_of(c, 1), dtype_of(c, 2));
+  // A condition may have another dtype than both branches; what is promoted has one.
+  for (int i = 2; i < c.n_in; ++i) PROA_TRY(check_dtypes(c, 1, i));
+  if (c.n_in == 4) PROA_TRY(check_dtypes(c, 0, 1));
   return Status::kOk;
 }
 
+// One array of any dtype, or several of floats.
 Status shape_scalar(const Call& c) {
+  for (int i = 1; i < c.n_in; ++i) PROA_TRY(check_floating(c, i));
   c.out[0].rank = 0;
   return Status::kOk;
 }

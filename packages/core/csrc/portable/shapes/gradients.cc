@@ -1,9 +1,8 @@
 // Shape rules of gradient ops. Each applies the rule of the op whose gradient it is to infer the
 // shape that dy must have; its result has the shape of that op's input.
-#include "proa/base/expect.h"
 #include "proa/gen/attrs/norm.h"
 #include "proa/gen/shapes.h"
-#include "proa/shapes/dims.h"
+#include "proa/shapes/checks.h"
 
 namespace proa {
 namespace {
@@ -32,8 +31,8 @@ Status check_dtype(const Call& c, int dy, int like) {
   return Status::kOk;
 }
 
-/// Inputs dy and like have one shape and dtype.
-Status check_alike(const Call& c, int dy, int like) {
+/// Input dy has the shape and dtype of input `like`.
+Status check_gradient(const Call& c, int dy, int like) {
   PROA_TRY(check_dtype(c, dy, like));
   PROA_EXPECT(c, same_shape(c.in[dy], c.in[like]), "dy of the shape of the forward result",
               shape_of(c, dy), shape_of(c, like));
@@ -49,6 +48,7 @@ Status of_one(const Call& c, ShapeRule rule) {
 
 /// The same of an op of an array and an index: (dy, index, like).
 Status of_indexed(const Call& c, ShapeRule rule) {
+  PROA_TRY(check_index(c, 1));
   const View in[] = {c.in[2], c.in[1]};
   PROA_TRY(fits(c, rule, in, 2, c.in[0]));
   copy_shape(c.in[2], &c.out[0]);
@@ -58,17 +58,11 @@ Status of_indexed(const Call& c, ShapeRule rule) {
 /// Inputs x and index (N, C, H, W) have a plane of indices for each plane of x.
 Status check_planes(const Call& c, int x, int index) {
   const View &a = c.in[x], &b = c.in[index];
+  PROA_EXPECT(c, b.dtype == DType::kI32, "index of int32", dtype_of(c, index));
   PROA_EXPECT(c, a.rank == 4 && b.rank == 4, "x and index with 4 axes", shape_of(c, x),
               shape_of(c, index));
   PROA_EXPECT(c, may_equal(a.shape[0], b.shape[0]) && may_equal(a.shape[1], b.shape[1]),
               "index with x's batch and channels", shape_of(c, x), shape_of(c, index));
-  return Status::kOk;
-}
-
-/// Input i is a vector with an element for each channel (axis 1) of x.
-Status check_channels(const Call& c, int i, const View& x) {
-  PROA_EXPECT(c, c.in[i].rank == 1 && may_equal(c.in[i].shape[0], x.shape[1]),
-              "a vector of shape (channels,)", shape_of(c, i), named("channels", x.shape[1]));
   return Status::kOk;
 }
 
@@ -158,7 +152,7 @@ Status shape_pool_gather(const Call& c) {
 
 // (dy, y, x)
 Status shape_prod_grad(const Call& c) {
-  PROA_TRY(check_alike(c, 0, 1));
+  PROA_TRY(check_gradient(c, 0, 1));
   PROA_TRY(check_dtype(c, 0, 2));
   PROA_TRY(fits(c, shape_reduce, &c.in[2], 1, c.in[0]));
   copy_shape(c.in[2], &c.out[0]);
@@ -168,6 +162,7 @@ Status shape_prod_grad(const Call& c) {
 // (label, dy, logits or like)
 Status shape_label_scatter(const Call& c) {
   const View in[] = {c.in[0], c.in[2]};
+  PROA_TRY(check_floating(c, 2));
   PROA_TRY(check_dtype(c, 1, 2));
   PROA_TRY(fits(c, shape_softmax_cross_entropy, in, 2, c.in[1]));
   copy_shape(c.in[2], &c.out[0]);
@@ -177,9 +172,12 @@ Status shape_label_scatter(const Call& c) {
 // (dy, x, mean, variance, scale)
 Status shape_batch_norm_grad(const Call& c) {
   const View &x = c.in[1], &scale = c.in[4];
-  PROA_TRY(check_alike(c, 0, 1));
+  PROA_TRY(check_gradient(c, 0, 1));
   PROA_EXPECT(c, x.rank >= 2, "x with at least 2 axes", shape_of(c, 1));
-  for (int i = 2; i < c.n_in; ++i) PROA_TRY(check_channels(c, i, x));
+  for (int i = 2; i < c.n_in; ++i) {
+    PROA_TRY(check_precision(c, i, 1));
+    PROA_TRY(check_channels(c, i, 1));
+  }
   copy_shape(x, &c.out[0]);
   copy_shape(scale, &c.out[1]);
   copy_shape(scale, &c.out[2]);
@@ -190,7 +188,8 @@ Status shape_batch_norm_grad(const Call& c) {
 Status shape_layer_norm_grad(const Call& c) {
   const View &x = c.in[1], &scale = c.in[4];
   const int64_t axes = c.attr<LayerNormGradAttrs>().axes;
-  PROA_TRY(check_alike(c, 0, 1));
+  PROA_TRY(check_gradient(c, 0, 1));
+  for (int i = 2; i < 5; ++i) PROA_TRY(check_precision(c, i, 1));
   PROA_EXPECT(c, axes >= 1 && axes <= x.rank, "axes from 1 to the number of axes of x",
               named("axes", axes), shape_of(c, 1));
   const int lead = x.rank - static_cast<int>(axes);
@@ -214,9 +213,10 @@ Status shape_layer_norm_grad(const Call& c) {
 Status shape_group_norm_grad(const Call& c) {
   const View &x = c.in[1], &scale = c.in[4];
   const int64_t groups = c.attr<GroupNormGradAttrs>().groups;
-  PROA_TRY(check_alike(c, 0, 1));
+  PROA_TRY(check_gradient(c, 0, 1));
+  for (int i = 2; i < 5; ++i) PROA_TRY(check_precision(c, i, 1));
   PROA_EXPECT(c, x.rank >= 2, "x with at least 2 axes", shape_of(c, 1));
-  PROA_TRY(check_channels(c, 4, x));
+  PROA_TRY(check_channels(c, 4, 1));
   PROA_EXPECT(c, divides(groups, x.shape[1]), "channels divisible by groups",
               named("channels", x.shape[1]), named("groups", groups));
   for (int i = 2; i < 4; ++i) {

@@ -1,9 +1,8 @@
 // Shape rules of joins, padding, tiling and indexing.
 #include "proa/gen/attrs/movement.h"
-#include "proa/base/expect.h"
 #include "proa/gen/attrs/index.h"
 #include "proa/gen/shapes.h"
-#include "proa/shapes/dims.h"
+#include "proa/shapes/checks.h"
 
 namespace proa {
 
@@ -21,7 +20,10 @@ Status shape_concat(const Call& c) {
     for (int i = 0; i < rank; ++i) {
       if (i == axis) {
         const bool unknown = out.shape[i] == kUnknown || x.shape[i] == kUnknown;
-        out.shape[i] = unknown ? kUnknown : out.shape[i] + x.shape[i];
+        const bool fits =
+            unknown || !__builtin_add_overflow(out.shape[i], x.shape[i], &out.shape[i]);
+        PROA_EXPECT(c, fits, "sizes of less than 2^63", named("axis", given), shape_of(c, k));
+        if (unknown) out.shape[i] = kUnknown;
         continue;
       }
       PROA_EXPECT(c, may_equal(out.shape[i], x.shape[i]), "equal sizes along all axes but `axis`",
@@ -114,6 +116,7 @@ Status shape_pad(const Call& c) {
 
 Status shape_gather(const Call& c) {
   const View &x = c.in[0], &index = c.in[1];
+  PROA_TRY(check_index(c, 1));
   const int64_t given = c.attr<GatherAttrs>().axis;
   const int axis = normal_axis(given, x.rank);
   PROA_EXPECT(c, axis >= 0, "axis within the axes of x", named("axis", given), shape_of(c, 0));
@@ -130,6 +133,7 @@ Status shape_gather(const Call& c) {
 
 Status shape_gather_nd(const Call& c) {
   const View &x = c.in[0], &index = c.in[1];
+  PROA_TRY(check_index(c, 1));
   PROA_EXPECT(c, index.rank >= 1, "index with at least 1 axis", shape_of(c, 1));
   const int64_t depth = index.shape[index.rank - 1];
   PROA_EXPECT(c, depth >= 0 && depth <= x.rank,
@@ -147,6 +151,7 @@ Status shape_gather_nd(const Call& c) {
 
 Status shape_take_along_axis(const Call& c) {
   const View &x = c.in[0], &index = c.in[1];
+  PROA_TRY(check_index(c, 1));
   const int64_t given = c.attr<TakeAlongAxisAttrs>().axis;
   const int axis = normal_axis(given, x.rank);
   PROA_EXPECT(c, axis >= 0, "axis within the axes of x", named("axis", given), shape_of(c, 0));

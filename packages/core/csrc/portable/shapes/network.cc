@@ -1,11 +1,10 @@
 // Shape rules of products, convolution, pooling, normalisation and losses.
-#include "proa/base/expect.h"
 #include "proa/gen/attrs/conv.h"
 #include "proa/gen/attrs/norm.h"
 #include "proa/gen/attrs/pool.h"
 #include "proa/gen/attrs/quant.h"
 #include "proa/gen/shapes.h"
-#include "proa/shapes/dims.h"
+#include "proa/shapes/checks.h"
 
 namespace proa {
 namespace {
@@ -42,13 +41,6 @@ Status check_extras(const Call& c, int64_t channels) {
                 residual ? "residual of the result's shape" : "one element for each output channel",
                 shape_of(c, i), named("out_channels", channels), named("result.shape", c.out[0]));
   }
-  return Status::kOk;
-}
-
-/// Input i is a vector with an element for each channel (axis 1) of x.
-Status check_channels(const Call& c, int i) {
-  PROA_EXPECT(c, c.in[i].rank == 1 && may_equal(c.in[i].shape[0], c.in[0].shape[1]),
-              "a vector of shape (channels,)", shape_of(c, i), named("channels", c.in[0].shape[1]));
   return Status::kOk;
 }
 
@@ -195,13 +187,18 @@ Status shape_sum_channels(const Call& c) {
 
 namespace {
 
-/// x and w have 4 axes, and w has elements: there must be something to sum.
+/// x and w have 4 axes, and w has elements: there must be something to sum. Products of its sizes
+/// with attributes do not overflow.
 Status check_image_and_kernel(const Call& c) {
   PROA_EXPECT(c, c.in[0].rank == 4, "x with 4 axes", shape_of(c, 0));
   const View& w = c.in[1];
-  bool full = w.rank == 4;
-  for (int i = 0; full && i < 4; ++i) full = w.shape[i] != 0;
+  bool full = w.rank == 4, small = true;
+  for (int i = 0; full && i < 4; ++i) {
+    full = w.shape[i] != 0;
+    small &= w.shape[i] <= INT32_MAX;
+  }
   PROA_EXPECT(c, full, "w with 4 axes, none of them empty", shape_of(c, 1));
+  PROA_EXPECT(c, small, "w with axes of at most 2147483647 elements", shape_of(c, 1));
   return Status::kOk;
 }
 
@@ -367,7 +364,10 @@ Status shape_adaptive_pool2d(const Call& c) {
 Status shape_batch_norm(const Call& c) {
   const View& x = c.in[0];
   PROA_EXPECT(c, x.rank >= 2, "x with at least 2 axes", shape_of(c, 0));
-  for (int i = 1; i < c.n_in; ++i) PROA_TRY(check_channels(c, i));
+  for (int i = 1; i < c.n_in; ++i) {
+    PROA_TRY(check_precision(c, i, 0));
+    PROA_TRY(check_channels(c, i, 0));
+  }
   copy_shape(x, &c.out[0]);
   copy_shape(c.in[1], &c.out[1]);
   copy_shape(c.in[1], &c.out[2]);
@@ -377,7 +377,7 @@ Status shape_batch_norm(const Call& c) {
 Status shape_channel_moments(const Call& c) {
   const View &x = c.in[0], &scale = c.in[1];
   PROA_EXPECT(c, x.rank >= 2, "x with at least 2 axes", shape_of(c, 0));
-  PROA_TRY(check_channels(c, 1));
+  PROA_TRY(check_channels(c, 1, 0));
   PROA_EXPECT(c, scale.dtype == x.dtype, "scale of x's dtype", dtype_of(c, 0), dtype_of(c, 1));
   for (int k = 0; k < 3; ++k) copy_shape(scale, &c.out[k]);
   return Status::kOk;
@@ -398,6 +398,7 @@ Status shape_layer_norm(const Call& c) {
   PROA_EXPECT(c, axes >= 1 && axes <= x.rank, "axes from 1 to the number of axes of x",
               named("axes", axes), shape_of(c, 0));
   for (int i = 1; i < c.n_in; ++i) {
+    PROA_TRY(check_precision(c, i, 0));
     bool fits = c.in[i].rank == axes;
     for (int a = 0; fits && a < axes; ++a) {
       fits = may_equal(c.in[i].shape[a], x.shape[x.rank - axes + a]);
@@ -420,7 +421,10 @@ Status shape_group_norm(const Call& c) {
   PROA_EXPECT(c, groups >= 1, "groups of at least 1", named("groups", groups));
   PROA_EXPECT(c, divides(groups, x.shape[1]), "channels divisible by groups",
               named("channels", x.shape[1]), named("groups", groups));
-  for (int i = 1; i < c.n_in; ++i) PROA_TRY(check_channels(c, i));
+  for (int i = 1; i < c.n_in; ++i) {
+    PROA_TRY(check_precision(c, i, 0));
+    PROA_TRY(check_channels(c, i, 0));
+  }
   copy_shape(x, &c.out[0]);
   for (int i = 1; i < 3; ++i) {
     c.out[i].rank = 2;
@@ -432,6 +436,7 @@ Status shape_group_norm(const Call& c) {
 
 Status shape_softmax_cross_entropy(const Call& c) {
   const View &label = c.in[0], &logits = c.in[1];
+  PROA_TRY(check_floating(c, 1));
   PROA_EXPECT(c, logits.rank == label.rank + 1, "logits with the axes of label and one of classes",
               shape_of(c, 0), shape_of(c, 1));
   PROA_EXPECT(c, logits.shape[label.rank] != 0, "at least one class", shape_of(c, 1));
@@ -444,6 +449,7 @@ Status shape_softmax_cross_entropy(const Call& c) {
 }
 
 Status shape_label_mask(const Call& c) {
+  PROA_TRY(check_floating(c, 1));
   PROA_EXPECT(c, c.in[0].rank < kMaxRank, "label with at most 7 axes", shape_of(c, 0));
   copy_shape(c.in[0], &c.out[0]);
   c.out[0].shape[c.out[0].rank++] = 1;

@@ -25,9 +25,10 @@ Status shape_windows(const Call& c) {
                 named("axis", a.axis), shape_of(c, 0));
     out.shape[axis] = (d - reach) / a.step + 1;
   }
-  out.stride[axis] = x.stride[axis] * a.step;
+  // A step over less than two elements may be any number.
+  if (out.shape[axis] > 1) out.stride[axis] = x.stride[axis] * a.step;
   out.shape[x.rank] = a.size;
-  out.stride[x.rank] = x.stride[axis] * a.dilation;
+  out.stride[x.rank] = a.size > 1 ? x.stride[axis] * a.dilation : x.stride[axis];
   out.rank = static_cast<int8_t>(x.rank + 1);
   return Status::kOk;
 }
@@ -40,8 +41,7 @@ Status shape_resize_axis(const Call& c) {
   PROA_EXPECT(c, axis >= 0, "axis within the axes of x", named("axis", a.axis), shape_of(c, 0));
   PROA_EXPECT(c, a.size >= 0 && a.size <= INT32_MAX, "size from 0 to 2147483647",
               named("size", a.size));
-  PROA_EXPECT(c, a.scale >= 0 && a.scale <= INT32_MAX, "scale from 0 to 2147483647",
-              named("size", a.size));
+  PROA_EXPECT(c, a.scale >= 0 && a.scale <= INT32_MAX, "scale from 0 to 2147483647");
   View& out = c.out[0];
   copy_shape(x, &out);
   const int64_t d = x.shape[axis];

@@ -1,9 +1,8 @@
 // Shape rules of ops that keep their first array's shape and look at others: what the others must
 // be. Kernels rely on it, and a model file may hold anything.
-#include "proa/base/expect.h"
 #include "proa/gen/attrs/quant.h"
 #include "proa/gen/shapes.h"
-#include "proa/shapes/dims.h"
+#include "proa/shapes/checks.h"
 
 namespace proa {
 namespace {
@@ -23,19 +22,10 @@ Status check_scale(const Call& c, int i, int64_t axis) {
 
 bool is_int8(int64_t v) { return v >= -128 && v <= 127; }
 
-int64_t numel_of(const View& v) {
-  int64_t n = 1;
-  for (int d = 0; d < v.rank; ++d) n = v.shape[d] == kUnknown ? kUnknown : n * v.shape[d];
-  return n;
-}
-
-/// Inputs i and k have one shape and dtype.
-Status check_alike(const Call& c, int i, int k) {
-  PROA_EXPECT(c, c.in[i].dtype == c.in[k].dtype, "arrays of one dtype", dtype_of(c, i),
-              dtype_of(c, k));
-  PROA_EXPECT(c, same_shape(c.in[i], c.in[k]), "arrays of one shape", shape_of(c, i),
-              shape_of(c, k));
-  return Status::kOk;
+bool is_one_element(const View& v) {
+  bool one = true;
+  for (int d = 0; one && d < v.rank; ++d) one = may_equal(v.shape[d], 1);
+  return one;
 }
 
 }  // namespace
@@ -80,7 +70,7 @@ Status shape_quantize_affine(const Call& c) {
   const auto& a = c.attr<QuantizeAffineAttrs>();
   PROA_EXPECT(c, is_int8(a.zero_point) && is_int8(a.low), "zero_point and low within int8",
               named("zero_point", a.zero_point), named("low", a.low));
-  PROA_EXPECT(c, may_equal(numel_of(c.in[1]), 1), "scale with one element", shape_of(c, 1));
+  PROA_EXPECT(c, is_one_element(c.in[1]), "scale with one element", shape_of(c, 1));
   PROA_EXPECT(c, c.in[1].dtype == DType::kF32, "scale of float32", dtype_of(c, 1));
   return shape_same(c);
 }
@@ -107,6 +97,7 @@ Status shape_put_along_axis(const Call& c) {
   const int64_t given = *static_cast<const int64_t*>(c.attrs);
   const int axis = normal_axis(given, x.rank);
   PROA_EXPECT(c, axis >= 0, "axis within the axes of x", named("axis", given), shape_of(c, 0));
+  PROA_TRY(check_index(c, 1));
   PROA_EXPECT(c, index.rank == x.rank, "index with as many axes as x", shape_of(c, 1),
               shape_of(c, 0));
   PROA_EXPECT(c, v.dtype == x.dtype, "values of x's dtype", dtype_of(c, 2), dtype_of(c, 0));
@@ -148,12 +139,11 @@ Status shape_slice_assign(const Call& c) {
 
 Status shape_batch_norm_infer(const Call& c) {
   PROA_EXPECT(c, c.in[0].rank >= 2, "x with at least 2 axes", shape_of(c, 0));
-  const int64_t channels = c.in[0].shape[1];
   for (int i = 1; i < c.n_in; ++i) {
     PROA_EXPECT(c, c.in[i].dtype == c.in[1].dtype, "statistics, scale and bias of one dtype",
                 dtype_of(c, 1), dtype_of(c, i));
-    PROA_EXPECT(c, c.in[i].rank == 1 && may_equal(c.in[i].shape[0], channels),
-                "a vector of shape (channels,)", shape_of(c, i), named("channels", channels));
+    PROA_TRY(check_precision(c, i, 0));
+    PROA_TRY(check_channels(c, i, 0));
   }
   return shape_same(c);
 }

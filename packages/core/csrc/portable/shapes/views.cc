@@ -18,9 +18,10 @@ void set_view_offset(const Call& c, int64_t elements) {
 Status regroup(const Call& c) {
   const View& x = c.in[0];
   View* out = &c.out[0];
-  const int64_t total = x.numel();
-  if (total == kUnknown || out->numel() == kUnknown) return Status::kOk;
-  PROA_EXPECT(c, total == out->numel(), "a shape with as many elements as x", named("shape", *out),
+  // What has too many elements to count counts as unknown: infer() refuses it.
+  const int64_t total = x.numel(), stated = product(*out, 0, out->rank);
+  if (total == kUnknown || stated == kUnknown) return Status::kOk;
+  PROA_EXPECT(c, total == stated, "a shape with as many elements as x", named("shape", *out),
               shape_of(c, 0));
   if (total == 0 || x.contiguous()) {
     out->set_contiguous();
@@ -125,7 +126,7 @@ static int64_t computed_size(const Call& c, int i) {
   if (a.axes[i] < 0) return a.sizes[i] < 0 ? kNone : a.sizes[i];
   const bool less = a.plus[i] < -1;
   const int64_t n = named_size(c, a.axes[i]);
-  const int64_t more = a.plus[i] == -1 ? 0 : named_size(c, less ? -a.plus[i] - 2 : a.plus[i]);
+  const int64_t more = a.plus[i] == -1 ? 0 : named_size(c, less ? -(a.plus[i] + 2) : a.plus[i]);
   if (a.divisors[i] < 1 || n < kUnknown || more < kUnknown) return kNone;
   if (n == kUnknown || more == kUnknown) return kUnknown;
   int64_t size = 0;
@@ -413,7 +414,7 @@ Status shape_select(const Call& c) {
     out.stride[rank++] = x.stride[i];
   }
   out.rank = static_cast<int8_t>(rank);
-  set_view_offset(c, index * x.stride[axis]);
+  set_view_offset(c, x.shape[axis] == kUnknown ? 0 : index * x.stride[axis]);
   return Status::kOk;
 }
 
@@ -442,7 +443,7 @@ Status shape_diagonal(const Call& c) {
   out.shape[rank] = length;
   out.stride[rank++] = x.stride[row] + x.stride[column];
   out.rank = static_cast<int8_t>(rank);
-  set_view_offset(c, length == 0 ? 0 : down * x.stride[row] + right * x.stride[column]);
+  set_view_offset(c, length <= 0 ? 0 : down * x.stride[row] + right * x.stride[column]);
   return Status::kOk;
 }
 
