@@ -124,6 +124,7 @@ void multiply_batch(const Call& c) {
   const Product p = product_of(c, false);
   if (is_unpacked(p, kUnpackedBatchMacs)) return multiply_small_batch(c, p);
   const Batch batch = batch_of(c);
+  if (batch.count == 0) return;
   const int64_t slots = slots_of(p, batch.count);
   const size_t bytes = (product_scratch(p) + 63) & ~size_t{63};
   Call serial = c;
