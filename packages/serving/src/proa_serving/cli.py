@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -313,6 +314,8 @@ async def _serve(config: ServerConfig) -> bool:
         said += [f"{protocol}={held}" for held in server.addresses(protocol)]
     said.append(f"models={','.join(server.repository.names())}")
     print(" ".join(said), flush=True)
+    # What the start made stays, so collections need not look at it again.
+    gc.freeze()
     await stop.wait()
     clean = await server.stop()
     if not clean:

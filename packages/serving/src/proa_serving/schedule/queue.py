@@ -4,9 +4,10 @@ Requests wait in groups of one priority and one batch key each. A group may run 
 holds ``max_batch`` rows or begins with a preferred number of rows, or when its oldest
 request has waited ``max_delay``. Of those that may, the one of the highest priority
 goes first, then the one with the oldest request; what room it leaves is filled from
-groups of its key with lower priorities. A request alone is never cut: one with more
-rows than ``max_batch`` runs by itself. A request that has expired is not run: it is
-answered by its error when it would be next.
+groups of its key with lower priorities. Where more rows wait than the model runs best
+together, as :mod:`proa_serving.schedule.sizes` learns, so many are taken. A request
+alone is never cut: one with more rows than ``max_batch`` runs by itself. A request that
+has expired is not run: it is answered by its error when it would be next.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from proa_serving.protocol.errors import (
     ServingError,
 )
 from proa_serving.schedule.merge import Arrays
+from proa_serving.schedule.sizes import BatchSizes
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,7 @@ class JobQueue:
         self._limits = limits
         self._delay = limits.max_delay_us / 1e6
         self._preferred = frozenset(limits.preferred)
+        self._sizes = BatchSizes(limits.max_batch)
         self._groups: dict[tuple[int, Hashable], _Group] = {}
         self._count = 0
         self._closed = False
@@ -200,6 +203,11 @@ class JobQueue:
                 return [], True
             self._changed.wait(None if wake is None else wake - now)
 
+    def ran(self, jobs: list[Job], seconds: float) -> None:
+        """The model ran ``jobs`` together in ``seconds``."""
+        with self._changed:
+            self._sizes.ran(jobs[0].key, sum(job.rows for job in jobs), seconds)
+
     def close(self) -> None:
         """Take no more jobs; those that wait still run, without delay."""
         with self._changed:
@@ -237,9 +245,10 @@ class JobQueue:
         self, at: tuple[int, Hashable], now: float, expired: list[Job]
     ) -> list[Job]:
         batch: list[Job] = []
-        limit = self._limits.max_batch
         if self._preferred:
-            limit = self._preferred_rows(self._groups[at]) or limit
+            limit = self._preferred_rows(self._groups[at]) or self._limits.max_batch
+        else:
+            limit = self._sizes.limit(at[1], self._waiting_rows(at))
         rows = self._move(self._groups[at], limit, 0, now, batch, expired)
         if self._limits.priorities and rows < limit:
             for level in range(at[0] + 1, self._limits.priorities + 1):
@@ -247,6 +256,16 @@ class JobQueue:
                 if group is not None:
                     rows = self._move(group, limit, rows, now, batch, expired)
         return batch
+
+    def _waiting_rows(self, at: tuple[int, Hashable]) -> int:
+        """Rows that may share a batch; 1 where one request waits, whatever it has."""
+        groups = [self._groups[at]]
+        for level in range(at[0] + 1, self._limits.priorities + 1):
+            if (level, at[1]) in self._groups:
+                groups.append(self._groups[level, at[1]])
+        if len(groups) == len(groups[0].jobs) == 1:
+            return 1
+        return sum(group.rows for group in groups)
 
     def _move(
         self,

@@ -252,6 +252,8 @@ class Scheduler:
             return self._run_singly(instance, jobs)
         seconds = time.monotonic() - begin
         rows = [_rows(job.inputs) for job in jobs]
+        if self._batches:
+            self._queue.ran(jobs, seconds)
         if len(jobs) == 1:
             size = sum(array.nbytes for array in jobs[0].inputs.values())
             self._quick.ran_in_worker(size, seconds)
