@@ -61,9 +61,13 @@ def test_a_page_has_the_same_examples_in_chinese(page: str) -> None:
 
 FENCED = re.compile(r"^ *```\w*\n.*?^ *```$", re.M | re.S)
 NAMES = re.compile(r"`([^`\n]+)`")
+# Use, development (models, clients), deployment and performance tuning.
+SERVING_PAGES = ("serving", "serving-models", "serving-clients", "serving-deploy",
+                 "serving-tuning")  # fmt: skip
 
 
-@pytest.mark.parametrize("page", ["serving", "serving-deploy", "serving-tuning"])
+@pytest.mark.feature("L677")
+@pytest.mark.parametrize("page", SERVING_PAGES)
 def test_a_page_on_serving_is_whole_in_chinese(page: str) -> None:
     """The same commands and examples, headings, names of options, and figures."""
     paths = [ROOT / "docs" / f"{page}{end}.md" for end in ("", "-zh")]
