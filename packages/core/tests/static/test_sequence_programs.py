@@ -291,13 +291,3 @@ def test_bodies_of_loops_compute_with_sequences_of_data(
     executor.run(startup)
     (got,) = executor.run(main, {"x": create_lod_tensor(rows, [lengths])}, [h])
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
-
-
-def test_what_a_loop_carries_has_no_sequences(static_mode: Programs) -> None:
-    x = static.data("x", [-1, 3], "float32", lod_level=1)
-    with pytest.raises(InvalidArgumentError, match="neither carried by a loop"):
-        snn.while_loop(
-            lambda i, h: i < 3,
-            lambda i, h: [i + 1, snn.sequence_reverse(h)],
-            [proa.zeros([1], "int64"), x * 1.0],
-        )

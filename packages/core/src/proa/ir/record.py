@@ -215,6 +215,18 @@ class Recorder:
         """Let a symbol represent another value."""
         _core.rebind_symbol(tensor, self.symbol(value))
 
+    @property
+    def has_companions(self) -> bool:
+        """Whether any tensor has companions."""
+        return False
+
+    def companions(self, tensor: Any) -> list[Any]:
+        """Tensors that go with one through branches and loops, as its lengths do."""
+        return []
+
+    def accompany(self, tensor: Any, companions: Sequence[Any]) -> None:
+        """Let a tensor have companions."""
+
     def append(self, node: Node) -> None:
         """Add a node where the recording is."""
         node.location, node.low = user_place(), _marks.depth > 0

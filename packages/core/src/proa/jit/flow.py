@@ -19,6 +19,7 @@ from proa.ir.builder import make_node
 from proa.ir.flow import merged
 from proa.ir.program import Node, Value
 from proa.ir.record import Recorder, current_recorder
+from proa.jit.companions import loop_with_companions
 from proa.jit.flow_gradients import FlowCall
 from proa.jit.pytree import flatten, is_tensor, unflatten
 
@@ -39,12 +40,14 @@ class _RecordedBody:
         treedef: How tensors made its result.
         changed: Tensors of the function around, with the values that each had
             before and after.
+        companions: Of a branch, those of each tensor of its result.
     """
 
     body: Body
     outputs: list[Value]
     treedef: Any
     changed: list[tuple[Any, Value, Value]]
+    companions: list[list[Value]]
 
 
 @contextmanager
@@ -103,6 +106,10 @@ def _recorded(
             result = function(*arguments)
             leaves, treedef = flatten(result, is_tensor)
             outputs = [recorder.value_of(t) for t in leaves]
+            companions: list[list[Value]] = []
+            if carried is None:
+                own = map(recorder.companions, leaves)
+                companions = [[recorder.value_of(c) for c in cs] for cs in own]
             del result, leaves
             if carried is not None:
                 outputs += [recorder.value_of(t) for t, _ in carried.changed]
@@ -112,7 +119,7 @@ def _recorded(
             changed = body.changed()
             for tensor, before, _ in changed:
                 recorder.rebind(tensor, before)
-    return _RecordedBody(body, outputs, treedef, changed)
+    return _RecordedBody(body, outputs, treedef, changed, companions)
 
 
 def _operands(parts: Sequence[_RecordedBody]) -> list[Value]:
@@ -211,6 +218,7 @@ def cond(pred: Any, true_fn: Function, false_fn: Function) -> Any:
         parts = [_recorded(recorder, f, None) for f in (true_fn, false_fn)]
     then, other = parts
     _check_treedefs(then.treedef, other.treedef, "[cond] what both branches return")
+    companions = _common(then, other)
     # Tensors that either branch changed are results too.
     before = {id(t): (t, v) for part in parts for t, v, _ in part.changed}
     for part in parts:
@@ -231,10 +239,39 @@ def cond(pred: Any, true_fn: Function, false_fn: Function) -> Any:
     node = _append(recorder, "branch", inputs, attrs)
     arrays = [pred, *_tensors_of(recorder, operands, parts)]
     changed = [tensor for tensor, _ in before.values()]
-    return unflatten(_results(recorder, node, arrays, changed), then.treedef)
+    results = _results(recorder, node, arrays, changed)
+    made = unflatten(results, then.treedef)
+    count = len(results) - sum(companions.values())
+    for place, own in companions.items():
+        recorder.accompany(results[place], results[count : count + own])
+        count += own
+    return made
+
+
+def _common(then: _RecordedBody, other: _RecordedBody) -> dict[int, int]:
+    """How many companions each result has that both branches give some; they become
+    outputs of both.
+    """
+    pairs = list(zip(then.companions, other.companions, strict=True))
+    found = {i: len(a) for i, (a, b) in enumerate(pairs) if 0 < len(a) == len(b)}
+    for part in (then, other):
+        part.outputs += [v for i in found for v in part.companions[i]]
+    return found
 
 
 def while_loop(
+    condition: Function, body: Function, loop_vars: Sequence[Any]
+) -> list[Any]:
+    """Record a loop as `recorded_loop` does, which also carries what accompanies what
+    it carries: a sequence's lengths.
+    """
+    recorder = _recorder("while_loop")
+    if not recorder.has_companions:
+        return recorded_loop(condition, body, loop_vars)
+    return loop_with_companions(recorder, recorded_loop, condition, body, loop_vars)
+
+
+def recorded_loop(
     condition: Function, body: Function, loop_vars: Sequence[Any]
 ) -> list[Any]:
     """Record ``loop_vars = body(*loop_vars)`` while ``condition(*loop_vars)`` holds.

@@ -14,6 +14,7 @@ from proa.ir.attributes import draws, row_of
 from proa.ir.program import Node, Value
 from proa.ir.record import Recorder
 from proa.jit.interpreter import run_block
+from proa.nn.sequences import RowSequences
 from proa.static.variable import Variable
 
 if TYPE_CHECKING:
@@ -76,6 +77,23 @@ class ProgramRecorder(Recorder):
         if sequences is not None:
             self.owner.sequences[found] = sequences
         return found
+
+    @property
+    def has_companions(self) -> bool:
+        return bool(self.owner.sequences)
+
+    def companions(self, tensor: Any) -> list[Any]:
+        own = self._sequences_of(tensor)
+        return [] if own is None else list(own.levels)
+
+    def _sequences_of(self, tensor: Any) -> RowSequences | None:
+        if tensor._handle is None:
+            return None
+        return self.owner.sequences.get(tensor._handle[1])
+
+    def accompany(self, tensor: Any, companions: Sequence[Any]) -> None:
+        own = RowSequences(list(companions), None, tensor.detach())
+        self.owner.sequences[tensor._handle[1]] = own
 
     def bind(self, tensor: Any) -> None:
         raise PreconditionNotMetError(

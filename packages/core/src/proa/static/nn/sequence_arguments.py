@@ -44,7 +44,8 @@ def sequences_of(where: str, x: Any) -> RowSequences:
     if found is None:
         raise InvalidArgumentError(
             f"[{where}] input must be data with lod_level, or computed of such row by "
-            f"row and neither carried by a loop nor given by a branch, got {x.name!r}"
+            "row, with lengths at the end of a loop's body or of both functions of a "
+            f"branch that it comes from, got {x.name!r}"
         )
     return found
 
