@@ -80,9 +80,14 @@ def server(path: Path) -> Iterator[tuple[str, str]]:
         assert process.wait(30) == 0
 
 
+@pytest.mark.parametrize("compressed", [False, True])
 @pytest.mark.parametrize("make", [calibrated, trained_with_rounding])
 def test_what_was_evaluated_is_what_is_served_bit_for_bit(
-    network: nn.Layer, digits: tuple[Images, NDArray[np.int64]], make, tmp_path: Path
+    network: nn.Layer,
+    digits: tuple[Images, NDArray[np.int64]],
+    make,
+    compressed: bool,
+    tmp_path: Path,
 ) -> None:
     x, y = digits
     model, student = make(network, x)
@@ -94,9 +99,12 @@ def test_what_was_evaluated_is_what_is_served_bit_for_bit(
     if student is not None:
         assert student(proa.to_tensor(x)).numpy().tobytes() == want.tobytes()
     path = tmp_path / "net.proa"
-    model.save(path)
-    inference = proa_inference.create_predictor(proa_inference.Config(path))
-    assert inference.run([x])[0].tobytes() == want.tobytes()
+    model.save(path, compressed)
+    for optimized in (True, False):
+        config = proa_inference.Config(path)
+        config.switch_ir_optim(optimized)
+        inference = proa_inference.create_predictor(config)
+        assert inference.run([x])[0].tobytes() == want.tobytes()
     lite = proa_lite.create_predictor(proa_lite.Config(path))
     assert lite.run([x])[0].tobytes() == want.tobytes()
     with server(path) as (http, grpc):

@@ -2,7 +2,7 @@
  * itself: nothing is linked. Format version 1; all integers are little-endian.
  *
  * A file is a safetensors file: 8 bytes that say how long its JSON is, the JSON, and the data
- * section, which begins with the graph:
+ * section, which begins with the graph. Compressed files ("PROADEFL") are not read here.
  *
  *   const proa_model_header* graph = proa_model_graph(bytes, size);
  *   const proa_model_node* nodes = proa_model_rows(graph, PROA_MODEL_NODES);

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import threading
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -126,6 +128,34 @@ def test_a_model_may_be_read_from_memory(mlp):
     config.set_model_from_buffer(mlp.path.read_bytes())
     (got,) = create_predictor(config).run(mlp.inputs)
     assert_same(got, mlp.outputs[0])
+
+
+def deflated(raw):
+    """A compressed model file, by zlib."""
+    stream = zlib.compressobj(9, zlib.DEFLATED, -15)
+    head = b"PROADEFL" + struct.pack("<Q", len(raw))
+    return head + stream.compress(raw) + stream.flush()
+
+
+def test_a_compressed_file_is_the_model_in_it(any_model, tmp_path):
+    raw = deflated(any_model.path.read_bytes())
+    path = tmp_path / "compressed.proa"
+    path.write_bytes(raw)
+    for source in (path, raw):
+        got = create_predictor(Config(source)).run(any_model.inputs)
+        want = any_model.predictor().run(any_model.inputs)
+        assert [g.tobytes() for g in got] == [w.tobytes() for w in want]
+
+
+def test_a_damaged_compressed_file_is_refused(mlp):
+    raw = deflated(mlp.path.read_bytes())
+    stated = [struct.pack("<Q", n) for n in (0, 1, 2**40, 2**64 - 1)]
+    sizes = [raw[:8] + size + raw[16:] for size in stated]
+    middle = bytearray(raw)
+    middle[len(raw) // 2] ^= 4
+    for content in (*sizes, raw[:-1], raw[:16], raw + b"x", bytes(middle)):
+        with pytest.raises(LiteError, match=r"^\[proa_lite_open"):
+            create_predictor(Config(content))
 
 
 def test_threads_with_predictors_of_their_own_agree(mlp):

@@ -199,7 +199,7 @@ def test_calibration_lowers_the_error_of_a_linear_layer_in_4_bits():
 
 def test_small_and_depthwise_weights_have_8_bits_where_others_have_4():
     net = nn.Sequential(
-        nn.Conv2D(512, 512, 3, groups=512), nn.Flatten(), nn.Linear(512, 7)
+        nn.Conv2D(512, 512, 3, groups=512), nn.Flatten(), nn.Linear(512, 1)
     )
     spec = [InputSpec([None, 512, 3, 3], "float32", "x")]
     model = quant_post_dynamic(net, spec, 4)
@@ -270,6 +270,7 @@ def test_calibration_looks_rows_up_in_8_bits():
 
 def test_linear_layers_read_packed_weights_after_passes():
     proa.seed(11)
+    # Four groups of a channel, and three.
     net = nn.Sequential(nn.Linear(128, 96), nn.ReLU(), nn.Linear(96, 64))
     spec = [InputSpec([None, 128], "float32", "x")]
     x = RNG.standard_normal((6, 128)).astype(np.float32)

@@ -11,6 +11,7 @@
 
 #include "proa/base/cpu.h"
 #include "proa/exec/plan.h"
+#include "proa/model/compressed.h"
 #include "proa/runtime/engine.h"
 #include "proa/runtime/flow_run.h"
 
@@ -94,6 +95,12 @@ inline int try_model(const uint8_t* data, size_t size) {
   (void)chosen;
   const auto copy = exactly(size);
   memcpy(copy.get(), data, size);
+  if (is_compressed_model(copy.get(), size)) {
+    const auto whole = static_cast<size_t>(expanded_model_size(copy.get(), size));
+    const auto expanded = exactly(whole);
+    if (whole == 0 || expand_model(copy.get(), size, expanded.get()) != Status::kOk) return 0;
+    return try_model(static_cast<const uint8_t*>(expanded.get()), whole);
+  }
   ModelView model;
   if (open_model(copy.get(), size, &model) != Status::kOk) {
     if (model.problem()[0] == 0) abort();  // a refusal says why

@@ -28,7 +28,8 @@ int main(int argc, char** argv) {
   const std::string here = __FILE__;
   const std::string golden = here.substr(0, here.rfind("csrc/")) + "tests/ir/golden/";
   std::vector<Bytes> seeds;
-  for (const char* name : {"small_cnn.v1.proa", "every_dtype.v1.proa", "control_flow.v1.proa"}) {
+  for (const char* name : {"small_cnn.v1.proa", "every_dtype.v1.proa", "control_flow.v1.proa",
+                           "small_cnn.v1.deflate"}) {
     std::ifstream file(golden + name, std::ios::binary);
     seeds.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
     if (seeds.back().empty()) {

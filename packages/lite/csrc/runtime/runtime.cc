@@ -10,6 +10,7 @@
 #include "proa/base/isa_table.h"
 #include "proa/base/settings.h"
 #include "proa/exec/plan.h"
+#include "proa/model/compressed.h"
 #include "proa_lite.h"
 
 #define PROA_EXPORT extern "C" __attribute__((visibility("default")))
@@ -178,6 +179,23 @@ proa_lite_status prepare(proa_lite_model* m, const void* bytes, size_t size) {
   return PROA_LITE_OK;
 }
 
+/// Lets `bytes` be the model file in a compressed one, in memory of the model.
+proa_lite_status expand(proa_lite_model* m, const void** bytes, size_t* size) {
+  constexpr const char* kWhere = "proa_lite_open";
+  const uint64_t whole = proa::expanded_model_size(*bytes, *size);
+  void* memory = whole > SIZE_MAX ? nullptr : platform::allocate(static_cast<size_t>(whole));
+  if (memory == nullptr && whole > 0) return out_of_memory(open_error, kWhere);
+  if (whole == 0 || proa::expand_model(*bytes, *size, memory) != Status::kOk) {
+    platform::release(memory);
+    return fail(open_error, PROA_LITE_BAD_MODEL, "[%s] the compressed bytes are broken", kWhere);
+  }
+  platform::release(m->bytes);
+  m->bytes = memory;
+  *bytes = memory;
+  *size = static_cast<size_t>(whole);
+  return PROA_LITE_OK;
+}
+
 /// `owned` is what close() releases, or nullptr.
 proa_lite_status open_on(const void* bytes, size_t size, void* owned, proa_lite_model** model) {
   void* memory = platform::allocate(sizeof(proa_lite_model));
@@ -187,7 +205,9 @@ proa_lite_status open_on(const void* bytes, size_t size, void* owned, proa_lite_
   }
   auto* m = new (memory) proa_lite_model();
   m->bytes = owned;
-  const proa_lite_status status = prepare(m, bytes, size);
+  proa_lite_status status = PROA_LITE_OK;
+  if (proa::is_compressed_model(bytes, size)) status = expand(m, &bytes, &size);
+  if (status == PROA_LITE_OK) status = prepare(m, bytes, size);
   if (status == PROA_LITE_OK) {
     *model = m;
   } else {

@@ -52,6 +52,7 @@ struct Model {
 
   template <class... Source>
   explicit Model(const EngineOptions& options, const Source&... source) : bytes(source...) {
+    bytes.expand();
     open();
     check_sum(options);
     bind(options, constant_bytes());

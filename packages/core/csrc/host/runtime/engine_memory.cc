@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "proa/model/compressed.h"
 #include "proa/runtime/allocator.h"
 #include "proa/runtime/engine.h"
 
@@ -29,6 +30,18 @@ Buffer::Buffer(size_t size) : size_(size) {
 
 Bytes::Bytes(const void* data, size_t size) : copy_(size), size_(size) {
   if (size > 0) memcpy(copy_.data(), data, size);
+}
+
+void Bytes::expand() {
+  if (!is_compressed_model(data(), size_)) return;
+  const auto whole = static_cast<size_t>(expanded_model_size(data(), size_));
+  Buffer model(whole);
+  if (whole == 0 || expand_model(data(), size_, model.data()) != Status::kOk) {
+    throw EngineError(Status::kBadModel,
+                      "[Engine] not a valid model file: its compressed bytes are broken");
+  }
+  copy_ = std::move(model);
+  size_ = whole;
 }
 
 namespace {

@@ -31,6 +31,8 @@ class Bytes {
   /// Throws EngineError if there is no such regular file, or it cannot be read or changes
   /// meanwhile.
   explicit Bytes(const std::string& path);
+  /// Replaces a compressed model file by the model file in it. Throws EngineError if it is broken.
+  void expand();
   const void* data() const { return copy_.data(); }
   size_t size() const { return size_; }
 

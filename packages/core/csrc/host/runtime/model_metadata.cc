@@ -1,17 +1,20 @@
 // The metadata of a file, read from its graph without its weights.
-#include <cstring>
+#include <optional>
 
+#include "proa/model/compressed.h"
 #include "proa/model/model_view.h"
 #include "proa/runtime/engine.h"
+#include "proa/runtime/engine_memory.h"
 
 namespace proa {
 
 std::vector<std::pair<std::string, std::string>> model_metadata(const void* bytes, size_t size) {
-  std::vector<uint64_t> aligned;  // a vector of 16 bytes or more is aligned to them
-  if (reinterpret_cast<uintptr_t>(bytes) % kModelAlign != 0) {
-    aligned.resize(size / sizeof(uint64_t) + 2);
-    std::memcpy(aligned.data(), bytes, size);
-    bytes = aligned.data();
+  std::optional<Bytes> own;  // aligned, expanded
+  if (reinterpret_cast<uintptr_t>(bytes) % kModelAlign != 0 || is_compressed_model(bytes, size)) {
+    own.emplace(bytes, size);
+    own->expand();
+    bytes = own->data();
+    size = own->size();
   }
   ModelView view;
   const Status status = open_model(bytes, size, &view);

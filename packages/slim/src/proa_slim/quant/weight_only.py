@@ -44,9 +44,9 @@ WEIGHT_ALONE = ("embedding", "recurrent")
 _LEVELS = {8: 127, 16: 32767}
 #: Smaller weights stay in float32: scales and operators would outweigh what is saved.
 _SMALLEST = 128
-#: Likewise of 4 bits against 8, and the fewest weights of a channel: depthwise filters
-#: lose 1 to 3 points on Fashion-MNIST for 1 % of the bytes.
-_SMALLEST_4_BITS, _SMALLEST_CHANNEL = 4096, 16
+#: Likewise of 4 bits against 8 in a compressed file, and the fewest weights of a
+#: channel: depthwise filters lose 1 to 3 points on Fashion-MNIST for 1 % of the bytes.
+_SMALLEST_4_BITS, _SMALLEST_CHANNEL = 1024, 16
 #: Integers at which the greatest magnitude of a group is tried.
 _PEAKS = np.linspace(8.0, 10.0, 9, dtype=np.float32)
 
@@ -81,7 +81,7 @@ def quant_post_dynamic(
             channel; or 4, two to a byte, w = scale * q with q in [-8, 7] and one
             float16 scale for a group: of those that have the greatest magnitude at -8
             to -10, the one with the least square error. 8 bits instead of 4 for
-            embedding tables, weights of less than 4,096 elements (the operators that
+            embedding tables, weights of less than 1,024 elements (the operators that
             unpack them would outweigh the other half of their bytes) and of less than
             16 elements for a channel (depthwise convolutions).
         group_size: Weights of one channel that share a scale of 4 bits. Where it does
@@ -186,15 +186,21 @@ def _path(weight: Value) -> str:
 
 
 class _Nodes:
-    """Appends nodes of one output, and puts them before another."""
+    """Appends nodes of one output, and puts them before another.
+
+    Results have the name of the weight that they are, in parts and by steps: one string
+    of the file for all.
+    """
 
     def __init__(self, program: Program) -> None:
-        self.program, self.nodes = program, list[Node]()
+        self.program, self.nodes, self.name = program, list[Node](), ""
         self._numbers: dict[tuple[int, str], Value] = {}
 
     def __call__(self, op: str, *inputs: Value, **attrs: Any) -> Value:
-        self.nodes.append(make_node(self.program, op, list(inputs), attrs))
-        return self.nodes[-1].outputs[0]
+        node = make_node(self.program, op, list(inputs), attrs)
+        self.nodes.append(node)
+        node.outputs[0].name = self.name or node.outputs[0].name
+        return node.outputs[0]
 
     def number(self, value: int, dtype: str) -> Value:
         """A constant of one element, one for the program."""
@@ -228,6 +234,7 @@ def _store(
     key = weight, axis
     if key not in done:
         bits, group_size = size
+        make.name = weight.name
         array = np.asarray(weight.data)
         if bits == 4 and _suits_four_bits(array, axis):
             grouped = four_bits(array, axis, group_size, hessian)
@@ -327,20 +334,23 @@ def _members(count: int, group_size: int) -> int:
 
 def _unpacked(make: _Nodes, weight: Value, grouped: Grouped, axis: int) -> Value:
     """float32 from bytes: the first half of the integers in the low four bits."""
+    shape = list(grouped.integers.shape)
     shifted = (grouped.integers + 8).astype(np.uint8).reshape(2, -1)
-    packed = make.constant(
-        shifted[0] | (shifted[1] << 4), "uint8", f"{weight.name}.int4"
-    )
+    halves = shifted[0] | (shifted[1] << 4)
+    in_shape = shape[0] % 2 == 0  # then halves join to the shape along the first axis
+    if in_shape:
+        halves = halves.reshape(shape[0] // 2, *shape[1:])
+    packed = make.constant(halves, "uint8", f"{weight.name}.int4")
     scale = make.constant(
         grouped.scale.astype(np.float16), "float16", f"{weight.name}.scale"
     )
     low = make("bitwise_and", packed, make.number(15, "uint8"))
     high = make("floor_div", packed, make.number(16, "uint8"))
     whole = make("cast", make("concat", low, high), dtype="float32")
-    shape = list(grouped.integers.shape)
     centred = make("sub", whole, make.number(8, "float32"))
-    steps = make("cast", scale, dtype="float32")
-    real = make("mul", make("reshape", centred, shape=shape), steps)
+    if not in_shape:
+        centred = make("reshape", centred, shape=shape)
+    real = make("mul", centred, make("cast", scale, dtype="float32"))
     if axis == 0 or len(weight.shape) == 2:
         return make("reshape", real, shape=list(weight.shape))
     # (in * rest, out) back to (in, out, rest), of a transposed convolution.
@@ -361,6 +371,7 @@ def _store_table(
     steps = make.constant(scale[:, None], "float32", f"{weight.name}.scale")
     ids = node.inputs[0]
     assert ids is not None
+    make.name = ""
     rows = make("cast", make("embedding", ids, table, **node.attrs), dtype="float32")
     scales = make("embedding", ids, steps)
     make.insert_before(node)

@@ -13,6 +13,7 @@ from proa.base.collector import collector_paused
 from proa.base.file_formats import format_of_bytes, starts_safetensors
 from proa.errors import InvalidArgumentError, ResourceExhaustedError, VersionError
 from proa.ir.attributes import row_of, unpack
+from proa.ir.file.compressed import expand
 from proa.ir.file.layout import (
     ALIGN,
     CHECKSUM_AT,
@@ -257,7 +258,8 @@ def operator_versions(raw: bytes | memoryview) -> dict[str, int]:
     Raises:
         InvalidArgumentError: If the bytes are no model file.
     """
-    return _Reader(memoryview(raw).cast("B"), "ir.operator_versions").versions()
+    where = "ir.operator_versions"
+    return _Reader(expand(memoryview(raw).cast("B"), where), where).versions()
 
 
 @collector_paused()
@@ -273,7 +275,7 @@ def from_bytes(
         VersionError: If the format, or an operator, is of a later version than this
             library's, or of an earlier one that nothing converts.
     """
-    reader = _Reader(memoryview(raw).cast("B"), where)
+    reader = _Reader(expand(memoryview(raw).cast("B"), where), where)
     program = reader.program()
     if verify:
         reader.verify_checksum()

@@ -18,6 +18,7 @@ from proa.errors import (
     UnimplementedError,
 )
 from proa.ir.attributes import attributes_key, pack, row_of
+from proa.ir.file.compressed import compress
 from proa.ir.file.layout import (
     CHECKSUM_AT,
     FORMAT,
@@ -218,11 +219,12 @@ def _entry(dtype: str, shape: list[int], begin: int, end: int) -> dict[str, Any]
 
 
 @collector_paused()
-def _lay_out(program: Program) -> tuple[bytes, bytearray, list[Array], list[int]]:
-    """The header, the graph, the constants' arrays, and how many bytes of padding are
-    before each of them.
+def _lay_out(
+    program: Program, constants: list[Value]
+) -> tuple[bytes, bytearray, list[Array], list[int]]:
+    """The header, the graph, the constants' arrays in this order, and how many bytes of
+    padding are before each of them.
     """
-    constants = program.constants()
     arrays = [_held(v) for v in constants]
     g, at, offsets = _Graph(), 0, []
     for value, array in zip(constants, arrays, strict=True):
@@ -256,11 +258,20 @@ def _data(array: Array) -> bytes | memoryview:
     return array.reshape(-1).view(np.uint8).data if array.size else b""
 
 
-def encode(program: Program) -> list[bytes | bytearray | memoryview]:
-    """The program's file, as consecutive chunks."""
+def encode(
+    program: Program, constants: list[Value] | None = None
+) -> list[bytes | bytearray | memoryview]:
+    """The program's file, as consecutive chunks.
+
+    Args:
+        program: What is written.
+        constants: All of its constants, in the order in which the file has them.
+    """
     from proa import _core
 
-    header, graph, arrays, gaps = _lay_out(program)
+    if constants is None:
+        constants = program.constants()
+    header, graph, arrays, gaps = _lay_out(program, constants)
     chunks: list[bytes | bytearray | memoryview] = [header, graph]
     for array, gap in zip(arrays, gaps, strict=True):
         if gap:
@@ -277,13 +288,28 @@ def to_parts(program: Program) -> tuple[bytes, list[bytes | memoryview]]:
     """The program's file up to the end of its graph, without a checksum, and the memory
     of its constants: what an engine needs that is to copy no weights.
     """
-    header, graph, arrays, _ = _lay_out(program)
+    header, graph, arrays, _ = _lay_out(program, program.constants())
     return header + graph, [_data(array) for array in arrays]
 
 
-def to_bytes(program: Program) -> bytes:
-    """The program's file."""
-    return b"".join(encode(program))
+def to_bytes(program: Program, *, compressed: bool = False) -> bytes:
+    """The program's file, or a compressed one."""
+    return _compressed(program) if compressed else b"".join(encode(program))
+
+
+def _compressed(program: Program) -> bytes:
+    """The program's compressed file. Constants of one dtype follow each other, as their
+    bytes are alike; the header, the graph and each dtype begin a block of the stream.
+    """
+    constants = sorted(program.constants(), key=lambda v: v.dtype)
+    chunks = encode(program, constants)
+    starts = [len(chunks[0]), len(chunks[0]) + len(chunks[1])]
+    at, before = starts[-1], ""
+    for value in constants:
+        if before not in ("", value.dtype):
+            starts.append(at)
+        at, before = align(at + _held(value).nbytes), value.dtype
+    return compress(b"".join(chunks), starts)
 
 
 def check_storable(program: Program) -> None:
@@ -297,18 +323,26 @@ def check_storable(program: Program) -> None:
             )
 
 
-def write(program: Program, path: str | os.PathLike[str]) -> None:
+def write(
+    program: Program, path: str | os.PathLike[str], *, compressed: bool = False
+) -> None:
     """Write the program's file.
 
     Whatever happens, `path` then holds a whole file or what it held before.
 
+    Args:
+        program: What is written.
+        path: Of the file.
+        compressed: Whether it is a compressed file, which every runtime reads as well,
+            and tools for safetensors do not.
+
     Raises:
         UnimplementedError: If the program calls functions of this process.
     """
-    write_all({path: program})
+    write_all({path: program}, compressed=compressed)
 
 
-def write_all(programs: Mapping[Any, Program]) -> None:
+def write_all(programs: Mapping[Any, Program], *, compressed: bool = False) -> None:
     """Write several files, by their paths, as a unit: none is replaced before all are
     on the disk, and they are replaced in this order.
 
@@ -317,4 +351,7 @@ def write_all(programs: Mapping[Any, Program]) -> None:
     """
     for program in programs.values():
         check_storable(program)
-    files.replace_all([files.Replacement(n, encode(p)) for n, p in programs.items()])
+    files.replace_all([
+        files.Replacement(n, [_compressed(p)] if compressed else encode(p))
+        for n, p in programs.items()
+    ])  # fmt: skip

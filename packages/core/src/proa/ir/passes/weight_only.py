@@ -83,8 +83,9 @@ def _fuse_half_bytes(program: Program, node: Node) -> bool:
     """Case 2."""
     shaped = made_by(node.inputs[1], "reshape")
     product = None if shaped is None else made_by(shaped.inputs[0], "mul")
-    grouped = None if product is None else made_by(product.inputs[0], "reshape")
-    centred = None if grouped is None else made_by(grouped.inputs[0], "sub")
+    grouped = None if product is None else product.inputs[0]
+    flat = made_by(grouped, "reshape")  # of an odd number of groups
+    centred = made_by(grouped if flat is None else flat.inputs[0], "sub")
     wide = None if product is None else made_by(product.inputs[1], "cast")
     cast = None if centred is None else made_by(centred.inputs[0], "cast")
     joined = None if cast is None else made_by(cast.inputs[0], "concat")
@@ -94,7 +95,7 @@ def _fuse_half_bytes(program: Program, node: Node) -> bool:
     scale = wide.inputs[0]
     if stored is None or number(centred.inputs[1]) != 8.0 or scale is None:
         return False
-    shape = grouped.outputs[0].shape
+    shape = grouped.shape
     weight = shaped.outputs[0].shape
     if scale.data is None or scale.dtype != "float16" or len(shape) != 3:
         return False
@@ -113,7 +114,7 @@ def _fuse_half_bytes(program: Program, node: Node) -> bool:
 
 def _stored(joined: Node) -> Array | None:
     """The bytes whose low and high halves a concat joins."""
-    if len(joined.inputs) != 2:
+    if len(joined.inputs) != 2 or joined.attrs.get("axis", 0) != 0:
         return None
     low = made_by(joined.inputs[0], "bitwise_and")
     high = made_by(joined.inputs[1], "floor_div")
