@@ -66,6 +66,18 @@ class StaticBuilder(Protocol):
     def assign(self, value: Tensor, output: Tensor) -> None:
         """Let a Variable stand for another value from here on."""
 
+    def depth(self) -> int:
+        """How many bodies of loops and branches are around what is recorded."""
+
+    def array_read(self, array: Any, i: Tensor) -> Tensor:
+        """The entry of a `TensorArray` at a place that a run computes."""
+
+    def array_write(self, x: Tensor, i: Tensor, array: Any) -> None:
+        """Put an entry there."""
+
+    def array_length(self, array: Any) -> Tensor:
+        """How many entries it has."""
+
     def draw(self, count: int) -> tuple[int, int]:
         """A placeholder for the key of a random operator, drawn again by each run."""
 

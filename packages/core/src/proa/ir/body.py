@@ -26,6 +26,12 @@ class Body:
         #: The tensors that it read, each with the value that it had at first.
         self._seen: dict[int, tuple[Any, Value]] = {}
         self._epoch: int = _core.begin_epoch()
+        #: Tensors that were made in front of it while it was recorded, by id.
+        self._adopted: dict[int, Any] = {}
+
+    def adopt(self, tensor: Any) -> None:
+        """Note a tensor that was made in front of the body after it had begun."""
+        self._adopted[id(tensor)] = tensor
 
     def see(self, tensor: Any, value: Value) -> None:
         """Note a tensor that is read, which is not this body's."""
@@ -59,5 +65,6 @@ class Body:
         return [
             (tensor, before, tensor._handle[1])
             for tensor, before in self._seen.values()
-            if tensor._handle[1] is not before and tensor._epoch < self._epoch
+            if tensor._handle[1] is not before
+            and (tensor._epoch < self._epoch or id(tensor) in self._adopted)
         ]

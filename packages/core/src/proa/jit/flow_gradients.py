@@ -121,7 +121,7 @@ class FlowCall:
         try:
             made = self.run(self.program, block, leaves)
             pairs = [
-                (y, g)
+                (y, _of_shape(g, y))
                 for y, g in zip(made, grads, strict=False)
                 if g is not None and not y.stop_gradient
             ]
@@ -207,6 +207,12 @@ class _LoopBackward:
             lambda k, *_: ops.greater_equal(k, 0), one, [last, *sums]
         )
         return list(ended[1:])
+
+
+def _of_shape(gradient: Any, y: Any) -> Any:
+    """The gradient in the shape of y, whose sizes this block may know better."""
+    shapes = [tuple(map(int, t.shape)) for t in (gradient, y)]
+    return gradient if shapes[0] == shapes[1] else ops.broadcast_like(gradient, y)
 
 
 def _segment(level: int, rounds: Any) -> Any:

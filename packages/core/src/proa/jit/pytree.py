@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from proa import _core
+from proa.tensor.array import TensorArray
 
 Leaf = Callable[[Any], bool]
 
@@ -49,6 +50,8 @@ def _treedef(part: Any, is_leaf: Leaf, leaves: list[Any]) -> Any:
     if is_leaf(part):
         leaves.append(part)
         return {"leaf": len(leaves) - 1}
+    if isinstance(part, TensorArray):  # changes in place
+        return {"value": part}
     if isinstance(part, (list, tuple)):
         parts = [_treedef(p, is_leaf, leaves) for p in part]
         if hasattr(part, "_fields"):

@@ -22,6 +22,7 @@ from proa.errors import InvalidArgumentError, PreconditionNotMetError
 from proa.nn.attr import ParamAttr
 from proa.nn.nms import true_indices
 from proa.nn.schemes import Assign, Constant, Initializer, chosen
+from proa.static import arrays
 from proa.static.backward import append_backward
 from proa.static.constants import known_value
 from proa.static.derived import Derived
@@ -187,6 +188,18 @@ class Builder:
 
     def assign(self, value: Tensor, output: Tensor) -> None:
         self._main().assign(value, output)
+
+    def depth(self) -> int:
+        return len(self._main().recorder.bodies)
+
+    def array_read(self, array: Any, i: Tensor) -> Tensor:
+        return arrays.read(self._main(), array, i)
+
+    def array_write(self, x: Tensor, i: Tensor, array: Any) -> None:
+        arrays.write(self._main(), x, i, array)
+
+    def array_length(self, array: Any) -> Tensor:
+        return arrays.length(self._main(), array)
 
     def draw(self, count: int) -> tuple[int, int]:
         return self._main().draw(count)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from proa._core import Tensor
 from proa.base.dtype import as_dtype
-from proa.base.mode import static_builder
+from proa.base.mode import StaticBuilder, static_builder
 from proa.errors import (
     InvalidArgumentError,
     InvalidTypeError,
     OutOfRangeError,
+    PreconditionNotMetError,
     UnimplementedError,
 )
 from proa.tensor.creation import full
@@ -22,20 +23,60 @@ if TYPE_CHECKING:
 __all__ = ["array_length", "array_read", "array_write", "create_array"]
 
 
-def _index(where: str, i: Any) -> int:
+class TensorArray(list[Tensor]):
+    """A list of a static program.
+
+    Attributes:
+        depth: How many bodies of loops and branches are around where it was made.
+        stack: Its entries along a new first axis, once a run computes a place; the
+            list itself is empty then.
+    """
+
+    def __init__(self, entries: Iterable[Tensor] = (), depth: int = 0) -> None:
+        super().__init__(entries)
+        self.depth = depth
+        self.stack: Tensor | None = None
+
+    def __repr__(self) -> str:
+        return f"TensorArray at {id(self):#x}"
+
+
+def _begun(entries: Iterable[Tensor]) -> list[Tensor]:
+    builder = static_builder()
+    return list(entries) if builder is None else TensorArray(entries, builder.depth())
+
+
+def _index(where: str, i: Any, array: Any) -> int | None:
+    """The place; None if it is one of a static program's array that a run computes."""
     if not isinstance(i, Tensor) or i.size != 1:
         raise InvalidTypeError(f"[{where}] i must be a Tensor of one element, got {i}")
-    builder = static_builder() if i._is_symbolic else None
-    known = i if builder is None else builder.known(i)
+    builder = static_builder()
+    is_array = isinstance(array, TensorArray) and builder is not None
+    depth = 0 if builder is None else builder.depth()
+    if is_array and (array.stack is not None or depth > array.depth):
+        return None
+    known = builder.known(i) if builder is not None and i._is_symbolic else i
+    if known is None and is_array:
+        return None
     if known is None:
         raise UnimplementedError(
-            f"[{where}] a static program expects i that is known when it is built, got "
-            f"the Variable {i.name!r}, which follows from data or changes in a loop"
+            f"[{where}] at a place that a run computes, {i.name!r}, array must be one "
+            "of create_array or array_write, got a list of its own"
         )
     at = int(known)
     if at < 0:
         raise OutOfRangeError(f"[{where}] i must not be negative, got {at}")
     return at
+
+
+def _builder() -> StaticBuilder:
+    builder = static_builder()
+    if builder is None:
+        raise PreconditionNotMetError(
+            "[array] an array of a static program is used in static mode, got dynamic "
+            "mode"
+        )
+    return builder
 
 
 def _listed(where: str, array: Any) -> list[Tensor]:
@@ -56,7 +97,7 @@ def create_array(
         InvalidArgumentError: If one has another dtype.
     """
     kind = as_dtype(dtype)
-    made = list(initialized_list or ())
+    made = _begun(initialized_list or ())
     for x in made:
         if not isinstance(x, Tensor):
             raise InvalidTypeError(
@@ -77,14 +118,18 @@ def array_write(
 
     Args:
         x: Any Tensor.
-        i: An integer, one element.
+        i: An integer, one element. A static program may compute it, in a loop for
+            instance; the entries must then have one dtype and shape.
         array: The list, changed in place; None begins one.
 
     Raises:
         OutOfRangeError: If places before i would stay empty.
     """
-    at = _index("array_write", i)
-    held = _listed("array_write", [] if array is None else array)
+    held = _listed("array_write", _begun(()) if array is None else array)
+    at = _index("array_write", i, held)
+    if at is None:
+        _builder().array_write(x, i, held)
+        return held
     if at > len(held):
         raise OutOfRangeError(
             f"[array_write] i must be at most {len(held)}, the length, got {at}"
@@ -99,8 +144,10 @@ def array_read(array: list[Tensor], i: Tensor) -> Tensor:
     Raises:
         OutOfRangeError: If the list has no such place.
     """
-    at = _index("array_read", i)
     held = _listed("array_read", array)
+    at = _index("array_read", i, held)
+    if at is None:
+        return _builder().array_read(held, i)
     if at >= len(held):
         raise OutOfRangeError(
             f"[array_read] i must be below {len(held)}, the length, got {at}"
@@ -111,4 +158,7 @@ def array_read(array: list[Tensor], i: Tensor) -> Tensor:
 
 def array_length(array: list[Tensor]) -> Tensor:
     """How many tensors the list has: int64, shape (1,)."""
-    return full([1], len(_listed("array_length", array)), "int64")
+    held = _listed("array_length", array)
+    if isinstance(held, TensorArray) and held.stack is not None:
+        return _builder().array_length(held)
+    return full([1], len(held), "int64")
