@@ -10,6 +10,7 @@ import pytest
 
 import proa
 import proa_slim
+from proa import nn
 from proa.cli import main
 from proa.jit import InputSpec
 from proa.vision.models import LeNet
@@ -77,6 +78,31 @@ def test_products_stand_between_pairs_of_operators(tmp_path: Path) -> None:
 @pytest.mark.full
 def test_paddlepaddle_runs_them(tmp_path: Path) -> None:
     prefix, x, want = saved(tmp_path)
+    for python in wheel.interpreters():
+        (found,) = wheel.outputs_of(prefix, [x], tmp_path, python)
+        compare(found, want)
+
+
+@pytest.mark.full
+def test_paddlepaddle_runs_products_that_round_rows_as_they_come(
+    tmp_path: Path,
+) -> None:
+    proa.seed(3)
+    network = nn.Sequential(
+        nn.Linear(48, 96), nn.GELU(), nn.Linear(96, 40), nn.ReLU(), nn.Linear(40, 8)
+    )
+    spec = [InputSpec([None, 5, 48], "float32", "x")]
+    model = proa_slim.quant_post_dynamic(network, spec, weight_bits=8, products="int8")
+    source, prefix = tmp_path / "net.proa", tmp_path / "net"
+    model.save(source)
+    assert main(["export", str(source), f"{prefix}.pdmodel"]) == 0
+    (block,) = parse("ProgramDesc", Path(f"{prefix}.pdmodel").read_bytes()).blocks
+    held = [v.type.lod_tensor.tensor for v in block.vars if v.persistable]
+    assert [t.data_type for t in held].count(INT8) == 3
+    x = np.random.default_rng(5).standard_normal((3, 5, 48)).astype("f")
+    (want,) = create_predictor(Config(str(source))).run([x])
+    with proa.no_grad():
+        compare(proa.jit.load(prefix)(proa.to_tensor(x)).numpy(), want)
     for python in wheel.interpreters():
         (found,) = wheel.outputs_of(prefix, [x], tmp_path, python)
         compare(found, want)

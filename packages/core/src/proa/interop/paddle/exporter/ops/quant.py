@@ -139,6 +139,37 @@ def linear_int8(
     return _finished(c, linear(c, wide, weights, bias), residual, **ending)
 
 
+@export_row("linear_dynamic")
+def linear_dynamic(
+    c: Call, x: Ref, w: Ref, scale: Ref, bias: Ref | None = None, *, act: str,
+    per_row: bool, symmetric: bool,
+) -> Ref:  # fmt: skip
+    """Floats that are whole: Paddle has no operator that rounds by each row's range."""
+    elements, axis = x, x.rank - 1
+    if not per_row:  # there is no extremum of nothing
+        zero = c.const(np.zeros(1, np.float32), "float32")
+        elements, axis = c.row("concat", c.reshape(x, [-1]), zero, axis=0), 0
+    high, low = (
+        c.row(bound, c.row(name, elements, axis=[axis], keepdim=True), 0.0)
+        for name, bound in (("max", "maximum"), ("min", "minimum"))
+    )
+    if symmetric:
+        width = c.row("maximum", high, scaled(c, low, -1.0))
+    else:
+        width = c.row("sub", high, low)
+    step = scaled(c, width, 1.0 / (127 if symmetric else 255))
+    step = c.row("where", c.row("greater_than", step, 0.0), step, 1.0)
+    whole = c.row("round", c.row("div", x, step))
+    if not symmetric:
+        zero = c.row("round", scaled(c, c.row("div", low, step), -1.0))
+        moved = c.row("clip", c.row("add", whole, zero), min=0.0, max=255.0)
+        whole = c.row("sub", moved, zero)
+    # Sums are exact up to 2 ** 24, as those of integers.
+    sums = linear(c, whole, c.cast(w, "float32"), None)
+    y = c.row("mul", sums, c.row("mul", scale, step))
+    return activated(c, y if bias is None else c.row("add", y, bias), act)
+
+
 @export_row("linear_weight_only")
 def linear_weight_only(
     c: Call, x: Ref, w: Ref, scale: Ref, zero: Ref | None = None,
