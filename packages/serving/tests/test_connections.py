@@ -382,6 +382,21 @@ def large_request(rows):
     return HEAD + sizes.encode() + b"\r\n\r\n" + text.encode() + x.tobytes()
 
 
+@pytest.mark.parametrize(("size", "status"), [(1, 400), (8, 400), (64, 200)])
+def test_many_chunks_must_not_be_small(serve, model, size, status):
+    """Each takes more work and memory than its bytes, which the budget counts."""
+    body = b'{"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": '
+    body += b"[1, 2, 3, 4]}]" + b" " * 6000 * size + b"}"
+    chunks = [body[at : at + size] for at in range(0, len(body), size)]
+    sent = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in chunks)
+    with serve(model) as server, connect(server.http_address) as held:
+        held.sendall(
+            b"POST /v2/models/m/infer HTTP/1.1\r\nHost: x\r\n"
+            b"Transfer-Encoding: chunked\r\n\r\n" + sent + b"0\r\n\r\n"
+        )
+        assert read_answer(held)[0] == status
+
+
 @pytest.mark.parametrize("last", [False, True])
 def test_a_client_that_reads_slowly_gets_all_of_its_answer(serve, tmp_path, last):
     model = small_models.write_linear(tmp_path / "m.linear")

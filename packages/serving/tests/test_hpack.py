@@ -163,6 +163,15 @@ def test_too_many_headers_change_the_table_all_the_same():
     assert decoder.decode(b"\xbe") == [(b"a", b"b")]
 
 
+def test_a_block_that_names_a_long_header_again_and_again_is_refused():
+    decoder = Decoder(2**14)
+    entry = encode([(b"x", b"v" * 4000)])
+    table = b"\x40" + entry[1:] if entry[0] != 0x40 else entry
+    assert decoder.decode(table + b"\xbe" * 15) is None
+    with pytest.raises(CompressionError, match="too long"):
+        decoder.decode(b"\xbe" * 12000)
+
+
 def test_the_table_forgets_its_oldest_entries():
     decoder = Decoder(2**16)
     for at in range(200):

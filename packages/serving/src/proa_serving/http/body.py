@@ -16,6 +16,9 @@ from proa_serving.protocol.tensors import aligned_memory
 Buffer = bytes | bytearray | memoryview
 # Bodies beyond this are received in place; smaller ones come through the parser.
 IN_PLACE = 2**16
+# A chunk costs as much work as thousands of bytes do, so that beyond the first of them
+# chunks must be of so many bytes on average.
+_FREE_CHUNKS, _CHUNK_BYTES = 4096, 16
 _LENGTH = HEADER_LENGTH.lower().encode()
 
 
@@ -71,7 +74,16 @@ class Body:
         return self._view[self.size :]
 
     def append(self, data: bytes | memoryview) -> None:
-        """Take bytes that came elsewhere."""
+        """Take bytes that came elsewhere.
+
+        Raises:
+            InvalidRequestError: If chunks are too small.
+        """
+        chunks = 0 if self.length is not None else len(self._parts)
+        if chunks >= _FREE_CHUNKS and self.size < _CHUNK_BYTES * chunks:
+            raise InvalidRequestError(
+                "http", f"chunks must be of {_CHUNK_BYTES} bytes on average"
+            )
         if self._view is None:
             self._parts.append(bytes(data))
         else:

@@ -381,10 +381,9 @@ class HttpConnection(asyncio.BufferedProtocol):
             request.charge(self._owner.budget, len(data))
             if request.body.size + len(data) > self._owner.max_request_bytes:
                 raise too_large(self._owner.max_request_bytes)
+            request.body.append(data)
         except ServingError as error:
             self._fail(error)
-            return
-        request.body.append(data)
 
     def on_message_complete(self) -> None:
         request = self._request

@@ -6,6 +6,9 @@ from proa_serving.http2.huffman import decode as decode_huffman
 
 Header = tuple[bytes, bytes]
 TABLE_BYTES = 4096  # what a peer may use of the table, unless settings say otherwise
+# So far beyond its bound the list of a block ends the connection: an index is one byte,
+# whatever it stands for, and decoding on is for the table alone.
+_MAX_EXCESS = 2**16
 _OVERHEAD = 32  # of an entry, by definition
 # Integers are sizes and indices; more continuation bytes than this code nothing useful.
 _MAX_SHIFT = 28
@@ -56,7 +59,7 @@ class Decoder:
         """The headers of ``block``; None if they are too many.
 
         Raises:
-            CompressionError: If it is malformed.
+            CompressionError: If it is malformed, or they are by far too many.
         """
         found: list[Header] = []
         left = self._max_list
@@ -88,6 +91,8 @@ class Decoder:
             left -= len(header[0]) + len(header[1]) + _OVERHEAD
             if left >= 0:
                 found.append(header)
+            elif left < -_MAX_EXCESS:
+                raise CompressionError("the headers of a block are too long")
         return found if left >= 0 else None
 
     def _entry(self, index: int) -> Header:
