@@ -117,8 +117,15 @@ void run_tile_at(const PatchGemm& p, const Tiling& cut, const Position& at, int6
     end = tile_end(*static_cast<const FloatEpilogue*>(g.out.epilogue_ctx), col);
     t.end = &end;
   }
+  NarrowEnd narrow;
+  if constexpr (kHasBf16Pairs) {
+    if (g.micro->narrows && g.out.narrows &&
+        narrow_end(*static_cast<const FloatEpilogue*>(g.out.epilogue_ctx), row, count, col,
+                   &narrow))
+      t.narrow = &narrow;
+  }
   g.micro->run_patches(height, vecs, t, patches);
-  if (g.out.epilogue != nullptr && !ends)
+  if (g.out.epilogue != nullptr && !ends && t.narrow == nullptr)
     g.out.epilogue(g.out.epilogue_ctx, t.c, t.ldc, row, count, col, cols);
 }
 

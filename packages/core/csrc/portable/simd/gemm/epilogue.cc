@@ -199,6 +199,15 @@ TileEnd tile_end(const FloatEpilogue& end, int64_t col) {
           end.act == Act::kNone ? -none : 0.0f, end.act == Act::kRelu6 ? 6.0f : none};
 }
 
+bool narrow_end(const FloatEpilogue& end, int64_t row, int64_t rows, int64_t col, NarrowEnd* to) {
+  const CoalescedAxes& lines = end.out.rows;
+  if (lines.evenly_spaced(row, row + rows) < rows) return false;
+  const float none = __builtin_inff();
+  *to = {static_cast<uint16_t*>(end.out.data) + lines.at(row) + col, lines.step(),
+         end.act == Act::kNone ? -none : 0.0f, end.act == Act::kRelu6 ? 6.0f : none};
+  return true;
+}
+
 void set_output(GemmOutput* out, const FloatEpilogue* end) {
   if (takes_tiles(end->out)) {
     out->c = end->out.data;
@@ -209,6 +218,7 @@ void set_output(GemmOutput* out, const FloatEpilogue* end) {
   out->epilogue = float_epilogue;
   out->epilogue_ctx = end;
   if (kSmallBuild) return;
+  out->narrows = narrows_rows(*end) && end->residual.data == nullptr && end->act <= Act::kRelu6;
   out->clamps = finishes_vectors(*end) && end->by_channels() && end->residual.data == nullptr &&
                 end->act <= Act::kRelu6 && !end->is_scaled();
 }

@@ -52,6 +52,9 @@ void float_epilogue(const void* ctx, void* tile, int64_t ldt, int64_t row, int r
                     int cols);
 /// The end of the tiles whose first column is `col`, if GemmOutput::clamps.
 TileEnd tile_end(const FloatEpilogue& end, int64_t col);
+/// Makes the end of a tile from (row, col) on, if GemmOutput::narrows; false if its rows are not
+/// evenly spaced.
+bool narrow_end(const FloatEpilogue& end, int64_t row, int64_t rows, int64_t col, NarrowEnd* to);
 /// Sets the output to end->out, written directly or by float_epilogue.
 void set_output(GemmOutput* out, const FloatEpilogue* end);
 /// True if set_output makes products write directly to memory of that form.

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "proa/base/arith.h"
+#include "proa/simd/gemm/epilogue.h"
 #include "proa/simd/tuning.h"
 
 namespace proa::PROA_ISA {
@@ -238,6 +239,12 @@ void run_tile_at(const Block& s, const Panel& panel, int64_t col, uint8_t* to = 
   set_place(s, row, col, &t);
   t.count = rows;
   t.last = cols - (vecs - 1) * micro.lanes;
+  NarrowEnd narrow;
+  if constexpr (kHasBf16Pairs) {
+    if (micro.narrows && g.out.narrows && done && !t.accumulate &&
+        narrow_end(*static_cast<const FloatEpilogue*>(g.out.epilogue_ctx), row, rows, col, &narrow))
+      t.narrow = &narrow;
+  }
   if (kHasUnpackedPaths && to != nullptr) {
     micro.run_and_pack_b(t, to);
   } else if (kHasUnpackedPaths && panel.pitch == 0 && s.strategy.b == PackB::kUncached &&
@@ -250,7 +257,7 @@ void run_tile_at(const Block& s, const Panel& panel, int64_t col, uint8_t* to = 
     const Patches rows_of_a = {panel.pitch, 1, 1, 0, 0};
     micro.run_patches(height, vecs, t, rows_of_a);
   }
-  if (g.out.epilogue != nullptr && done)
+  if (g.out.epilogue != nullptr && done && t.narrow == nullptr)
     g.out.epilogue(g.out.epilogue_ctx, t.c, t.ldc, row, rows, col, cols);
 }
 

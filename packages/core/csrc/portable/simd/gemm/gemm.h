@@ -15,6 +15,8 @@ struct GemmOutput {
   void (*epilogue)(const void* ctx, void* tile, int64_t ldt, int64_t row, int rows, int64_t col,
                    int cols) = nullptr;
   const void* epilogue_ctx = nullptr;
+  /// The epilogue is one that narrow_end() does too, for a micro-kernel that narrows.
+  bool narrows = false;
   bool clamps = false;  // the epilogue is one of floats, of which tile_end() makes a TileEnd
 };
 

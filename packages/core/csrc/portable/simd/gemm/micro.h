@@ -40,6 +40,13 @@ struct TileEnd {
   float low, high;
 };
 
+/// The end of a tile whose results are BF16: rows `ld` elements apart, clamped to [low, high].
+struct NarrowEnd {
+  uint16_t* out;
+  int64_t ld;
+  float low, high;
+};
+
 /// One tile: c (rows x vecs vectors) = init or c, plus a * b over k units.
 struct Tile {
   const void* a;  // k steps of `rows` contiguous units, `lda` apart
@@ -54,6 +61,8 @@ struct Tile {
   bool relu;                     // c = max(c, 0) in the end
   int count, last;               // valid rows of c, and valid columns of its last vector
   const TileEnd* end = nullptr;  // run_patches of floats alone
+  /// Results go there instead of to c, which is not added to; where Micro::narrows.
+  const NarrowEnd* narrow = nullptr;
   /// Prefetched into the second-level cache by tall tiles of run(): `prefetch_step` bytes for each
   /// step of k.
   const void* prefetch = nullptr;
@@ -81,6 +90,7 @@ struct Micro {
   /// As run, for one row and kRowPanels full panels of b, `panel` bytes apart: more sums at a time
   /// than a tile of one row has, which waits for each addition. May be nullptr.
   void (*run_row)(const Tile&, int64_t panel) = nullptr;
+  bool narrows = false;  // run and run_patches take Tile::narrow
 };
 
 extern const Micro kMicroF32, kMicroF64;

@@ -15,10 +15,22 @@ struct PairArith {
   using Vector = VF;
   PROA_INLINE static VF all(float a) { return (VF)_mm512_set1_ps(a); }
   PROA_INLINE static VF all(VF a) { return a; }
+  PROA_INLINE static void store_some(uint16_t* to, uint32_t some, __m512i words) {
+    if (some == 0xffffffffu)
+      _mm512_storeu_si512(to, words);
+    else
+      _mm512_mask_storeu_epi16(to, some, words);
+  }
   PROA_INLINE static VF relu(VF x) { return max(VF{}, x); }  // NaN stays
 };
 
 struct DotArith : PairArith {
+  /// To nearest even. Sums have no subnormal numbers, which this instruction would read as 0.
+  PROA_INLINE static __m512i narrow(VF low, VF high) {
+    __m512i r;
+    __asm__("vcvtne2ps2bf16 %1, %2, %0" : "=v"(r) : "v"(low), "v"(high));
+    return r;
+  }
   template <class A>  // a pair, or that in all lanes
   PROA_INLINE static VF multiply_add(VF acc, A a, VF b) {
     __asm__("vdpbf16ps %2, %1, %0" : "+v"(acc) : "v"(all(a)), "v"(b));
@@ -27,6 +39,10 @@ struct DotArith : PairArith {
 };
 
 struct EmulatedArith : PairArith {
+  PROA_INLINE static __m512i narrow(VF low, VF high) {
+    return _mm512_inserti64x4(_mm512_castsi256_si512((__m256i)to_bf16(low)), (__m256i)to_bf16(high),
+                              1);
+  }
   PROA_INLINE static __m512 without_subnormals(__m512 x) {
     constexpr int kSubnormal = 0x20;
     return _mm512_mask_and_ps(x, _mm512_fpclass_ps_mask(x, kSubnormal), x, _mm512_set1_ps(-0.0f));
@@ -50,6 +66,15 @@ struct EmulatedArith : PairArith {
   }
 };
 
+}  // namespace
+
+template <>
+inline constexpr bool kNarrows<DotArith> = true;
+template <>
+inline constexpr bool kNarrows<EmulatedArith> = true;
+
+namespace {
+
 template <class Arith>
 constexpr Micro micro() {
   return {4,
@@ -60,7 +85,9 @@ constexpr Micro micro() {
           run_any_patches<Arith>,
           nullptr,
           run_with_prefetch<Arith>,
-          nullptr};
+          nullptr,
+          nullptr,
+          true};
 }
 
 }  // namespace

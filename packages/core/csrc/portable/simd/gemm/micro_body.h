@@ -11,6 +11,10 @@ namespace proa::PROA_ISA {
 template <class Arith>
 inline constexpr bool kTakesEnds = false;
 
+/// True of what applies a Tile's `narrow`, by Arith::narrow(low, high): two vectors as one.
+template <class Arith>
+inline constexpr bool kNarrows = false;
+
 /// The accumulators of a tile: initialization, one step, and the store.
 template <class Arith, int kRows, int kVecs>
 struct Accumulators {
@@ -114,6 +118,32 @@ PROA_INLINE void finish_with(const Tiled& tile, const Tile& t, const TileEnd& en
   }
 }
 
+/// Stores a tile as its `narrow` says.
+template <class Arith, class Tiled>
+PROA_INLINE void finish_narrow(const Tiled& tile, const Tile& t, int rows, int vecs) {
+  const NarrowEnd& end = *t.narrow;
+  const VF low = splat(end.low), high = splat(end.high);
+  uint16_t* to = end.out;
+  const int64_t count = (vecs - 1) * kLanes + t.last;
+  const auto some = static_cast<uint32_t>((uint64_t{1} << count) - 1);
+#pragma GCC unroll 16
+  for (int i = 0; i < rows; ++i, to += end.ld) {
+    if (i >= rows - 1 && i >= t.count) return;
+    const VF first = min(high, max(low, tile.acc[i][0]));
+    const VF second = vecs == 1 ? VF{} : min(high, max(low, tile.acc[i][vecs - 1]));
+    Arith::store_some(to, some, Arith::narrow(first, second));
+  }
+}
+
+/// Stores a tile where it goes.
+template <class Arith, class Tiled>
+PROA_INLINE void finish_tile(Tiled* tile, const Tile& t, int rows, int vecs) {
+  if constexpr (kNarrows<Arith>) {
+    if (t.narrow != nullptr) return finish_narrow<Arith>(*tile, t, rows, vecs);
+  }
+  tile->finish(t);
+}
+
 // Prefetch distances in steps of k: for rows that run_and_pack_b reads in place, which may be out
 // of cache, and for those of packed panels, which are mostly in the second-level cache.
 constexpr int64_t kRowsAhead = 32, kStepsAheadA = 12, kStepsAheadB = 8;
@@ -151,7 +181,7 @@ PROA_INLINE void run_packed_tile(const Tile& t, Prefetch meanwhile) {
       a += lda;
       b += ldb;
     }
-    return tile.finish(t);
+    return finish_tile<Arith>(&tile, t, kRows, kVecs);
   }
   const int64_t pitch = tile.pitch(t);
   const char* c = static_cast<const char*>(t.c);
@@ -182,7 +212,7 @@ PROA_INLINE void run_packed_tile(const Tile& t, Prefetch meanwhile) {
     c = tile.fetch_row(c, pitch);
     some = kStepsPerFetch;
   }
-  tile.finish(t);
+  finish_tile<Arith>(&tile, t, kRows, kVecs);
 }
 
 struct PackedRows {};
@@ -312,7 +342,7 @@ void run_tile(const Tile& t, const Patches& w) {
   if constexpr (kTakesEnds<Arith>) {
     if (t.end != nullptr) return finish_with(tile, t, *t.end, kRows, kVecs);
   }
-  tile.finish(t);
+  finish_tile<Arith>(&tile, t, kRows, kVecs);
 }
 
 /// Calls run_tile for a height that is known only at run time.
