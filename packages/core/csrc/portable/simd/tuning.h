@@ -39,6 +39,7 @@ constexpr int64_t kFloatSteps = 384;            // k of a block of products (kc 
 constexpr int64_t kDoubleSteps = 256;           // doubles,
 constexpr int64_t kInt8Units = 256;             // and units of int8
 constexpr int64_t kImplicitWeight = 768 << 10;  // bytes up to which convolution is implicit GEMM
+constexpr int64_t kImplicitPairs = 1536 << 10;  // the same of pairs of BF16
 constexpr int64_t kGradWeightPanel = 24 << 10;  // bytes of a panel of patches, on the stack, in L1
 constexpr int64_t kGradTileBytes = 512 << 10;   // of transformed tiles in Winograd's gradient
 

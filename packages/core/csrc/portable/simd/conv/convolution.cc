@@ -44,7 +44,7 @@ Algorithm choose_algorithm(const Convolution& c) {
   if (kHasWinograd && winograd_takes(c)) return Algorithm::kWinograd;
   // A padded copy may be read up to 16 pixels past its end.
   const bool applies = !is_double(c.kernels.dtype) && c.step_w <= 16;
-  const bool fits = k_units(c) * c.outs * 4 <= kImplicitWeight;
+  const bool fits = k_units(c) * c.outs * 4 <= (uses_pairs(c) ? kImplicitPairs : kImplicitWeight);
   if (!applies || c.strategy == Strategy::kIm2col) return Algorithm::kIm2col;
   return fits || c.strategy == Strategy::kImplicitGemm ? Algorithm::kImplicitGemm
                                                        : Algorithm::kIm2col;
