@@ -1,4 +1,4 @@
-"""``proa-infer``: time a model, look into it, compare, optimize or encrypt it."""
+"""``proa-infer``: time, inspect, compare, optimize, encrypt or score a model."""
 
 from __future__ import annotations
 
@@ -17,6 +17,14 @@ from proa_inference.bench import random_inputs, time_runs
 from proa_inference.compare import compare_models, comparison_table
 from proa_inference.config import Config
 from proa_inference.encryption import encrypt_file
+from proa_inference.image_data import (
+    MEAN,
+    STD,
+    accuracy,
+    load_images,
+    read_image_data,
+    write_image_data,
+)
 from proa_inference.predictor import create_predictor
 from proa_inference.profile import profile_table, write_chrome_trace
 from proa_inference.tensor import TensorSpec
@@ -66,7 +74,8 @@ def _parser() -> argparse.ArgumentParser:
     encrypt.add_argument(
         "--key-file", type=Path, required=True, help="a file of 32 bytes"
     )
-    for command in (bench, inspect, optimize, compare):
+    score = _add_image_commands(commands)
+    for command in (bench, inspect, optimize, compare, score):
         command.add_argument(
             "--operators",
             action="append",
@@ -80,6 +89,34 @@ def _parser() -> argparse.ArgumentParser:
     )
     where.add_argument("what", choices=["include", "lib", "cmake"])
     return parser
+
+
+def _add_image_commands(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+) -> argparse.ArgumentParser:
+    images = commands.add_parser(
+        "images", help="write images as the binary file that `accuracy` reads"
+    )
+    images.add_argument(
+        "source", type=Path, help="a folder of a folder for each class, or FILE.npz"
+    )
+    images.add_argument("output", type=Path)
+    images.add_argument("--dtype", choices=["bfloat16", "float32"], default="bfloat16")
+    images.add_argument("--size", type=_positive, default=224, help="of the crop")
+    images.add_argument(
+        "--resize", type=_positive, default=256, help="of the shorter edge before"
+    )
+    for name, default in (("--mean", MEAN), ("--std", STD)):
+        images.add_argument(
+            name, type=float, nargs=3, default=default, help="of values in [0, 1]"
+        )
+    score = commands.add_parser("accuracy", help="score a model on such a file")
+    score.add_argument("model")
+    score.add_argument("data", type=Path)
+    score.add_argument("--batch", type=_positive, default=32)
+    score.add_argument("--json", action="store_true", help="print JSON")
+    _add_bf16(score)
+    return score
 
 
 def _add_shapes(command: argparse.ArgumentParser) -> None:
@@ -226,6 +263,24 @@ def _encrypt(options: argparse.Namespace) -> None:
     encrypt_file(options.model, options.output, bytes(key))
 
 
+def _images(options: argparse.Namespace) -> None:
+    images, labels = load_images(
+        options.source, options.size, options.resize, options.mean, options.std
+    )
+    write_image_data(options.output, images, labels, options.dtype)
+
+
+def _accuracy(options: argparse.Namespace) -> None:
+    images, labels = read_image_data(options.data)
+    predictor = create_predictor(_config(options.model, options))
+    shares = accuracy(predictor.run, images, labels, options.batch)
+    if options.json:
+        print(json.dumps({"images": len(images), **shares}))
+    else:
+        rates = ", ".join(f"{name} {share:.2%}" for name, share in shares.items())
+        print(f"{len(images)} images: {rates}")
+
+
 def _where(options: argparse.Namespace) -> None:
     print(Path(__file__).parent / options.what)
 
@@ -238,6 +293,7 @@ def main(argv: list[str] | None = None) -> int:
         commands = {
             "bench": _bench, "inspect": _inspect, "optimize": _optimize,
             "compare": _compare, "encrypt": _encrypt, "where": _where,
+            "images": _images, "accuracy": _accuracy,
         }  # fmt: skip
         for library in getattr(options, "operators", []):
             load_library(library)
