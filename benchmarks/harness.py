@@ -23,7 +23,7 @@ NOISY = 0.25
 
 @dataclass
 class Case:
-    """One piece of work, identically defined for every contender."""
+    """One task, identically defined for every contender."""
 
     name: str
     contenders: dict[str, Work]

@@ -43,7 +43,7 @@ static dnnl_memory_t pack(Product* p, const_dnnl_memory_desc_t wanted, dnnl_memo
 
 // z = x @ y for `batch` pairs of row-major matrices, or with y transposed; either of float
 // or of uint8 by int8 with int32 sums. With `prepacked` y is packed now, not in every run. Returns
-// NULL if it cannot be had.
+// NULL if it cannot be created.
 void* onednn_product(int64_t batch, int64_t m, int64_t k, int64_t n, int transpose_b, int int8,
                      int prepacked, void* x, void* y, void* z) {
   const dnnl_dims_t x_dims = {batch, m, k}, y_dims = {batch, k, n}, z_dims = {batch, m, n};

@@ -2,7 +2,7 @@
 
     python benchmarks/serve_model.py [--model mobilenet_v2] [--cores 1] [--rounds 5]
 
-Beside the server, the predictor alone runs the same model in a loop, in a process of
+Next to the server, the predictor alone runs the same model in a loop, in a process of
 its own on the same cores, as many loops as the server has instances, one thread each.
 Measurements are interleaved, and medians of all rounds are printed as JSON. The client
 (serve_load.c) has the last core where the server leaves it one.

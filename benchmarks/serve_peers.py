@@ -129,7 +129,7 @@ def _free_port() -> int:
 
 
 def _say_when_it_listens(port: int) -> None:
-    """Print ``port`` once it takes connections, in a process beside this one."""
+    """Print ``port`` once it takes connections, in a child process."""
     if os.fork():
         # What the server prints is not for the benchmark.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -72,7 +72,7 @@ def tagged(source: str) -> NDArray[np.int64]:
 
 
 def batches(modules: tuple[str, ...]) -> Batches:
-    """The modules' sources cut into pieces of one length, with their tags."""
+    """The modules' sources cut into chunks of one length, with their tags."""
     folder = Path(sysconfig.get_path("stdlib"))
     letters, tags = [], []
     for module in modules:

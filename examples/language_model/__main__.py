@@ -50,7 +50,7 @@ class Writer(nn.Layer):
 
 
 def batches(text: NDArray[np.int64], random: np.random.Generator) -> proa.Tensor:
-    """Random pieces of the text, each one character longer than the model's window."""
+    """Random chunks of the text, each one character longer than the model's window."""
     starts = random.integers(len(text) - LENGTH - 1, size=BATCH)
     return proa.to_tensor(text[starts[:, None] + np.arange(LENGTH + 1)])
 
@@ -82,7 +82,7 @@ def main() -> int:
     number = {letter: i for i, letter in enumerate(letters)}
     text = np.array([number[letter] for letter in manual], np.int64)
     train, test = text[: len(text) * 9 // 10], text[len(text) * 9 // 10 :]
-    # The same pieces of the test text each time.
+    # The same chunks of the test text each time.
     fixed = np.random.default_rng(1)
     held = [batches(test, fixed) for _ in range(8)]
 

@@ -4,7 +4,7 @@ it.
 Fashion-MNIST (Xiao et al., 2017, MIT licence): 60,000 + 10,000 images of 28 x 28 in
 ten classes, as Debian's package ``dataset-fashion-mnist`` holds it. It is looked for on
 this machine first, then unpacked from the package without root. Where there is no
-``apt-get``, the 1,797 digits that scikit-learn ships stand in, enlarged to 28 x 28.
+``apt-get``, the 1,797 digits that scikit-learn ships replace it, enlarged to 28 x 28.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def _digits() -> Images:
     x, y = _to_unit(pixels[order]), labels[order].astype(np.int64)
     return Images(
         "digits",
-        "scikit-learn (Fashion-MNIST could not be had)",
+        "scikit-learn (Fashion-MNIST could not be downloaded)",
         tuple(str(d) for d in range(10)),
         x[:1400],
         y[:1400],

@@ -3,7 +3,7 @@
 It reads lines of Python's own standard library and tags every character as part of a
 keyword, another name, a number, a string, a comment, an operator or as blank. The right
 tags come from Python's ``tokenize``. Whether a letter belongs to a string or a comment
-depends on what stands far before and after it, so a bidirectional LSTM reads both ways.
+depends on distant letters before and after it, so a bidirectional LSTM reads both ways.
 
     python examples/tagger          accuracy on other files >= 0.96
 """

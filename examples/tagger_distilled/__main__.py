@@ -1,6 +1,6 @@
 """A small LSTM learns from a large one to colour Python source.
 
-The task is that of `examples/tagger`: a lexical analysis that needs what stands far
+The task is that of `examples/tagger`: a lexical analysis that needs distant letters
 before and after a character. A teacher of width 64 learns it first. Two students of
 width 16, with a tenth of its parameters, have tags of two short modules. One learns
 from them alone; the other also learns the teacher's scores (`proa_slim.Distill`) of

@@ -35,7 +35,7 @@ COMMANDS = ("nox", "python", "python3", "proa", "proa-infer", "proa-lite", "proa
 
 
 class Span(NamedTuple):
-    """A piece of code in a document."""
+    """A code span or block in a document."""
 
     page: Path
     line: int

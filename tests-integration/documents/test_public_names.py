@@ -72,7 +72,7 @@ def test_a_public_module_shows_what_it_lists_and_nothing_else(
 def test_a_public_module_has_no_helpers_among_its_attributes(
     module: ModuleType,
 ) -> None:
-    """Beside public names only private ones, and the modules of its own folder, which
+    """Public names, else only private ones, and the modules of its own folder, which
     Python makes attributes when it imports them."""
     own = {
         name

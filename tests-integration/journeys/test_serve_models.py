@@ -71,7 +71,7 @@ def test_a_network_is_saved_for_serving_from_training(tmp_path):
     assert held["inputs"] == [{"name": "x", "datatype": "FP32", "shape": [-1, 4]}]
     assert [spec["shape"] for spec in held["outputs"]] == [[-1, 2]]
     np.testing.assert_allclose(served(tmp_path), by_numpy(net, X), rtol=1e-5, atol=1e-6)
-    # The next version, beside the first and under its settings.
+    # The next version, next to the first and under its settings.
     other = network(2)
     assert save_for_serving(other, tmp_path, "net", SPEC).name == "2"
     assert json.loads((tmp_path / "net" / "config.json").read_text()) == held

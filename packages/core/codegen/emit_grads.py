@@ -58,7 +58,7 @@ class _Writer:
         return "Tensor" if many == 1 else f"std::array<Tensor, {many}>"
 
     def statements(self, all_roots: int, condition: str) -> None:
-        """Compute every call; what not every root needs stands under `condition`."""
+        """Compute every call; what not every root needs is under `condition`."""
         calls = [n for n in self.nodes if n.kind in ("call", "helper")]
         for i, node in enumerate(calls):
             self.names[id(node)] = f"t{i}"

@@ -1,4 +1,4 @@
-"""The package `proa.ops`: functions and methods that are operators as they stand."""
+"""The package `proa.ops`: functions and methods that are operators themselves."""
 
 from __future__ import annotations
 
@@ -49,7 +49,5 @@ def package(rows: list[Row]) -> dict[str, str]:
         f"{module}.py": _functions(rows, namespace)
         for namespace, module in _MODULES.items()
     }
-    doc = (
-        '"""Operators that are public as they stand. Made from the operator table."""\n'
-    )
+    doc = '"""Operators that are public as functions, by the operator table."""\n'
     return {"__init__.py": doc, "methods.py": _methods(rows), **files}

@@ -2,7 +2,7 @@
 
 A rule gets a `Builder` as ``g``. Each ``g.op(...)`` checks the call against the op's
 row and returns a `Node` of the DAG; equal calls give one node. Attributes are `Expr`,
-C++ text with a little arithmetic. Numbers may stand where arrays are expected.
+C++ text with a little arithmetic. Numbers may be given where arrays are expected.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def _tie_scalars(row: Row, args: list[Any]) -> None:
     for a in args:
         if isinstance(a, Node) and a.kind == "scalar":
             if not tensors:
-                raise TraceError(f"g.{row.name} needs an array beside the number")
+                raise TraceError(f"g.{row.name} needs an array next to the number")
             a.like = tensors[0]
 
 

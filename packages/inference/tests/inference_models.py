@@ -62,7 +62,7 @@ def write_gate(path: Path) -> Path:
 
 
 def write_loop(path: Path) -> Path:
-    """x (?, 8), n -> rows and i: n rounds that put relu(x's last row @ W + B) behind x,
+    """x (?, 8), n -> rows and i: n rounds that put relu(x's last row @ W + B) after x,
     and its half where that sums up to more than 4.
     """
     square, bias = proa.to_tensor(W3), proa.to_tensor(B1)

@@ -146,7 +146,7 @@ def test_a_wrong_file_of_keys_fails_the_start(tmp_path, text):
     path.write_text(text)
     with pytest.raises(InvalidRequestError, match="api keys"):
         ApiKeys(path)
-    with pytest.raises(InvalidRequestError, match="must be a readable file"):
+    with pytest.raises(InvalidRequestError, match="the file cannot be read"):
         ApiKeys(tmp_path / "absent")
 
 

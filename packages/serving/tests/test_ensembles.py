@@ -274,7 +274,7 @@ def test_python_files_run_only_with_leave(serve, tmp_path):
 
 def test_a_python_file_that_is_no_model_says_why(serve, tmp_path):
     for text, message in (
-        ("1/0", "must run: ZeroDivisionError"),
+        ("1/0", "failed to run: ZeroDivisionError"),
         ("", "must have inputs"),
         ("inputs = outputs = [('x', 'FP32', (1,))]", "a function run or instance"),
         ("inputs = outputs = [('x', 'FLOAT', (1,))]", "datatype must be one of"),

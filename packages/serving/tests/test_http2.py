@@ -349,7 +349,7 @@ def test_what_is_no_grpc_gets_a_status_of_http(peer):  # gRPC over HTTP/2
         ({}, b"\x01\0\0\0\0", 13, "must have a grpc-encoding"),
         ({"grpc_encoding": b"gzip"}, b"\x01\0\0\0\x02ab", 13, "is damaged"),
         ({}, b"\0\xff\0\0\0", 8, "must be at most"),
-        ({"path": INFER}, b"\0\0\0\0\x01\xff", 3, "must be a message"),
+        ({"path": INFER}, b"\0\0\0\0\x01\xff", 3, "message cannot be parsed"),
     ],
 )
 def test_what_gets_a_status_of_grpc(peer, changes, body, status, text):

@@ -199,7 +199,7 @@ def test_the_access_log_has_a_line_for_each_request(serve, tmp_path):
 
 
 def test_an_access_log_that_cannot_be_written_is_an_error(tmp_path):
-    with pytest.raises(InvalidRequestError, match="must be a file to write"):
+    with pytest.raises(InvalidRequestError, match="the file cannot be written"):
         AccessLog(tmp_path / "absent" / "log")
 
 

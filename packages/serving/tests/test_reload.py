@@ -208,7 +208,7 @@ def test_a_warm_up_that_fails_keeps_a_model_out(serve, tmp_path):
         "def run(inputs):\n    raise ValueError('no license')\n"
     )
     (tmp_path / "m" / "config.toml").write_text("[[warmup]]\n")
-    with pytest.raises(ModelLoadError, match=r"must run its warm-up: no license"):
+    with pytest.raises(ModelLoadError, match=r"failed to warm up: no license"):
         serve(repository=tmp_path, python_models=True).__enter__()
 
 

@@ -97,7 +97,7 @@ def test_inputs_and_outputs_in_regions(triton, region, rows, model):
         found = shm.get_contents_as_numpy(target, np.float32, [rows, 3], offset=pad)
         want = small_models.linear(x)
         np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-5)
-        # The output that is not shared comes as ever, beside it.
+        # The output that is not shared comes as ever.
         np.testing.assert_array_equal(result.as_numpy("label"), found.argmax(1))
 
 

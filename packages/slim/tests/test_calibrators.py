@@ -100,7 +100,7 @@ def test_asymmetric_scales_reach_from_the_minimum_to_the_maximum():
 
 
 def test_asymmetric_ranges_have_no_calibrator_of_symmetric_levels():
-    with pytest.raises(UnimplementedError, match="symmetric=False goes with"):
+    with pytest.raises(UnimplementedError, match="symmetric=False needs an activation"):
         QuantConfig("kl", symmetric=False)
     with pytest.raises(InvalidArgumentError, match="hist_percent must be in"):
         QuantConfig("hist", hist_percent=0.0)

@@ -214,7 +214,7 @@ def test_files_of_other_frameworks_end_in_the_same_format(kind, tmp_path):
     (found,) = engine_from_bytes((tmp_path / "int8.proa").read_bytes()).run([IMAGES])
     np.testing.assert_array_equal(found, model(IMAGES))
     whole = net(proa.to_tensor(IMAGES)).numpy()
-    # Scores in [0, 1]; random weights, so that no class stands out.
+    # Scores in [0, 1]; random weights, so that no class dominates.
     assert np.abs(found - whole).max() < 0.05
     assert (found.argmax(1) == whole.argmax(1)).mean() >= 0.95
     nodes = file.read(tmp_path / "int8.proa").main.nodes

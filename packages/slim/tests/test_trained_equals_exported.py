@@ -333,7 +333,7 @@ def test_options_of_training_are_checked():
         QuantConfig(freeze_bn_delay=-1)
     with pytest.raises(InvalidArgumentError, match="step_learning_rate must be posit"):
         QuantConfig(step_learning_rate=0)
-    with pytest.raises(UnimplementedError, match="learn_steps goes with symmetric"):
+    with pytest.raises(UnimplementedError, match="learn_steps needs symmetric"):
         QuantConfig("abs_max", symmetric=False, learn_steps=True)
 
 

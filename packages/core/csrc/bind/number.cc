@@ -48,7 +48,7 @@ PyObject* power(PyObject* a, PyObject* b, PyObject* modulus) {
   return binary<OpId::pow>(a, b);
 }
 
-// The op takes matrices; a vector gets an axis, which is taken away again.
+// The op takes matrices; a vector gets an axis, which is removed again.
 PyObject* matrix_product(PyObject* a, PyObject* b) {
   return guarded([&]() -> PyObject* {
     Tensor x = to_operand(a), y = to_operand(b);

@@ -40,7 +40,7 @@ typedef struct ProaHost {
   void* (*allocate)(size_t bytes, void** data);
   void (*retain)(void* memory);
   void (*drop)(void* memory);
-  /* Runs body over pieces of [0, n) of at least `grain` on the library's threads. */
+  /* Runs body over chunks of [0, n) of at least `grain` on the library's threads. */
   void (*parallel)(int64_t n, int64_t grain, void (*body)(void* arg, int64_t begin, int64_t end),
                    void* arg);
   /* Returns the next result of the operator that runs (or of its inference: shape and dtype). */

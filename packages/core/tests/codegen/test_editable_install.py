@@ -1,4 +1,4 @@
-"""`pip install -e` makes the compiled module importable, which has stubs beside it."""
+"""`pip install -e` makes the compiled module importable, with its stubs."""
 
 from __future__ import annotations
 

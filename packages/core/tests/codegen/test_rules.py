@@ -82,7 +82,7 @@ def test_equal_calls_are_computed_once(tmp_path: Path):
         ("lambda g, dz, w: (g.exp(w), None)", "parameter w names nothing"),
         ("lambda g, dz: (g.mul(dz), None)", "g.mul needs y"),
         ("lambda g, dz: (g.cumsum(dz, no=1), None)", "has no attribute"),
-        ("lambda g, dz: (g.add(1.0, 2.0), None)", "needs an array beside the number"),
+        ("lambda g, dz: (g.add(1.0, 2.0), None)", "needs an array next to the number"),
         (
             "lambda g, dz, *, flip: (dz if flip else None, None)",
             "must not branch on the attribute",

@@ -1,4 +1,4 @@
-"""Tensors changed in place inside branches and loops that stand in one another."""
+"""Tensors changed in place inside nested branches and loops."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def test_batch_norm_with_shortcut_and_activation_is_one_pass(act: str, how: str)
 
 
 class Rectified(nn.Layer):
-    """Products with a relu behind them, one of which is read elsewhere, too."""
+    """Products with a relu after them, one of which is read elsewhere, too."""
 
     def __init__(self, kernel: int, groups: int) -> None:
         super().__init__()

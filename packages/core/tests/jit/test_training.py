@@ -250,7 +250,7 @@ def test_modes_and_parameters_are_noticed() -> None:
     net(x)
     assert len(calls) == 5
     for _ in range(2):
-        net._sub_layers.move_to_end("2")  # dropout, behind the last product
+        net._sub_layers.move_to_end("2")  # dropout, after the last product
         net(x)
     assert len(calls) == 6
 

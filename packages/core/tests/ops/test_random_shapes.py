@@ -23,7 +23,7 @@ samples.load()
 ROUNDS = 12
 DTYPES = ("float32", "float64", "int32", "bool", "complex64")
 SIZES = (0, 1, 1, 2, 3, 5, 8, 17)
-#: Beyond the cut into pieces for threads, and no multiple of a vector's length.
+#: Beyond the cut into chunks for threads, and no multiple of a vector's length.
 LARGE = ((100_003,), (3, 33_331), (257, 1, 389))
 
 

@@ -190,7 +190,7 @@ def check_set(a: Array, key: Any, given: Any, value: Array, places: Array) -> No
     refused = outcome(lambda: want.__setitem__(key, value))
     done = outcome(lambda: x.__setitem__(given, proa.to_tensor(value)))
     if isinstance(refused, TypeError) and "boolean" in str(refused):
-        return  # NumPy broadcasts first axes of size 1 but where a mask stands alone
+        return  # NumPy broadcasts first axes of size 1 but where a mask is alone
     if not agree(refused, done):
         np.testing.assert_array_equal(x.numpy(), a)
         return

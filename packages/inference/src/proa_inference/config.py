@@ -33,7 +33,7 @@ class Config(Bfloat16, Devices, Tuning):
             PaddlePaddle (imported, which needs the extra ``proa[onnx]`` or
             ``proa[paddle]``); the prefix of such a path; or a Config, which is copied.
             May be given later by `set_model`.
-        params: The parameters' file of a Paddle model, unless it stands beside it.
+        params: The parameters' file of a Paddle model, unless it is next to it.
     """
 
     Precision = PrecisionType
@@ -287,7 +287,7 @@ class Config(Bfloat16, Devices, Tuning):
 
     def enable_save_optim_model(self, save_optimized_model: bool = True) -> None:
         """Write the model after its passes as ``_optimized.proa`` into
-        `set_optim_cache_dir`, or else beside the model.
+        `set_optim_cache_dir`, or else next to the model.
 
         Later loads of the same ``.proa`` file, unchanged, with the same passes,
         precision and version of Proa read that instead and run no passes, unless they

@@ -23,7 +23,7 @@ class UnimplementedError(LiteError, NotImplementedError):
 
 
 class ResourceExhaustedError(LiteError, MemoryError):
-    """Memory is spent."""
+    """Memory is exhausted."""
 
 
 class VersionError(LiteError, RuntimeError):

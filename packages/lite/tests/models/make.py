@@ -2,8 +2,8 @@
 
     python packages/lite/tests/models/make.py     (with the package proa installed)
 
-Weights come from a seeded generator, so a second run writes the same bytes. Beside
-``<name>.proa`` are ``<name>.in`` and ``<name>.out``: the elements of the inputs and
+Weights come from a seeded generator, so a second run writes the same bytes. With
+``<name>.proa`` come ``<name>.in`` and ``<name>.out``: the elements of the inputs and
 outputs of one run, one array after the other, little-endian, row-major. A batch that
 the model leaves open is BATCH.
 """

@@ -109,7 +109,7 @@ class Peer:
         return found
 
     def status(self, number):
-        """The grpc-status of a call, as a number; its message beside."""
+        """The grpc-status of a call, as a number, and its message."""
         while (found := self.read()) is not None:
             kind, flags, stream, payload = found
             if kind == frames.HEADERS and stream == number and flags & 1:

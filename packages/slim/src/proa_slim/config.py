@@ -39,7 +39,7 @@ class QuantConfig:
             ReLU twice the steps, and costs a subtraction in float32 before the product
             (and a copy before a padded convolution). For ``abs_max``,
             ``moving_average``, ``avg`` and ``hist``.
-        between: Whether what stands between quantized convolutions is rounded, too,
+        between: Whether what is between quantized convolutions is rounded, too,
             where that keeps images int8: residuals, squeeze-and-excitation and global
             averages read the integers of the convolution before them. For symmetric
             ranges; `QAT` rounds inputs of layers alone.
@@ -144,7 +144,7 @@ class QuantConfig:
             )
         if self.learn_steps and not self.symmetric:
             raise UnimplementedError(
-                "[QuantConfig] learn_steps goes with symmetric=True, got False"
+                "[QuantConfig] learn_steps needs symmetric=True, got False"
             )
         if not 0 < self.hist_percent <= 1:
             raise InvalidArgumentError(
@@ -156,7 +156,7 @@ class QuantConfig:
             )
         if not self.symmetric and self.activation not in _ASYMMETRIC:
             raise UnimplementedError(
-                "[QuantConfig] symmetric=False goes with activation "
+                "[QuantConfig] symmetric=False needs an activation among "
                 f"{', '.join(_ASYMMETRIC)}, got {self.activation!r}"
             )
 

@@ -54,7 +54,7 @@ const ExtensionOp* register_operator(const ProaOperator& op);
 const ProaHost& extension_host();
 const ExtensionOp* find_extension_op(const std::string& name);
 
-/// Tensors that an operator gave back; owns their memory.
+/// Tensors that an operator returned; owns their memory.
 struct ExtensionResults {
   std::vector<ProaTensor> tensors;
   ExtensionResults() = default;

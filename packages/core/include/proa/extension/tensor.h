@@ -27,7 +27,7 @@ inline const ProaHost*& host() {
   return loaded;
 }
 
-/// Calls body(begin, end) over pieces of [0, n) of at least `grain`, on the library's threads.
+/// Calls body(begin, end) over chunks of [0, n) of at least `grain`, on the library's threads.
 template <class Body>
 void parallel_for(int64_t n, int64_t grain, Body&& body) {
   auto call = [](void* arg, int64_t begin, int64_t end) {

@@ -1736,7 +1736,8 @@ class PythonMethods:
 
         Returns:
             The different elements, through which gradients flow to their first
-            occurrences; a tuple with the further results if any is requested.
+            occurrences; a tuple with the further results if any is requested. In a static
+            program their number is a symbolic dimension.
         """
 
     @overload

@@ -102,7 +102,7 @@ def static_builder() -> StaticBuilder | None:
 
 def enable_static() -> None:
     """Switch to static mode, until `disable_static`."""
-    if _Mode.switch is None:  # once: static mode stands above what reads the mode
+    if _Mode.switch is None:  # once: static mode is a layer above what reads the mode
         importlib.import_module("proa.static.mode")
     assert _Mode.switch is not None
     _Mode.is_static = True

@@ -50,7 +50,7 @@ class Contents(NamedTuple):
 def chunks(
     tensors: Mapping[str, Stored], metadata: Mapping[str, str]
 ) -> Iterator[bytes | memoryview]:
-    """The file's bytes, piece by piece."""
+    """The file's bytes, chunk by chunk."""
     header: dict[str, Any] = {}
     if metadata:
         header["__metadata__"] = dict(metadata)

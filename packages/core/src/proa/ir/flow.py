@@ -133,7 +133,7 @@ def _check_node(program: Program, at: int, node: Node) -> None:
 
 def check_flow(program: Program) -> None:
     """Raise InvalidArgumentError unless blocks and what names them fit each other, each
-    block's nodes are of one sort, and no block stands too deep in others.
+    block's nodes are of one sort, and no block is nested too deeply.
     """
     if len(program.blocks) == 1 and not has_flow(program):
         return
@@ -161,9 +161,7 @@ def check_flow(program: Program) -> None:
 
 # -- from recordings to what runs -----------------------------------------------------
 def _runs(block: Block) -> Iterator[list[Node]]:
-    """The block's nodes, those of one sort that stand together in one list; flow nodes
-    alone.
-    """
+    """The block's nodes, adjacent ones of one sort in one list; flow nodes alone."""
     run: list[Node] = []
     for node in block.nodes:
         if is_flow(node):

@@ -157,7 +157,7 @@ class TrainingProgram(Compiled):
         self._tape = self._tape_plan(backward) if found else None
 
     def _tape_plan(self, backward: list[Node]) -> Any:
-        """How a run stands on the tape, whose backward runs these nodes."""
+        """How the tape records a run, whose backward runs these nodes."""
         recording, inputs = self.graph, self.program.main.inputs
         again = {v for n in backward for v in n.inputs}
         at = {v: i for i, v in enumerate(inputs)}

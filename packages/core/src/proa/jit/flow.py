@@ -205,8 +205,8 @@ def cond(pred: Any, true_fn: Function, false_fn: Function) -> Any:
     Args:
         pred: A symbol, bool, of one element.
         true_fn, false_fn: Called once each, without arguments. What they return must
-            have one structure, in which what is no tensor is equal; a size that differs
-            becomes open.
+            have one structure and equal values other than tensors; a size that differs
+            becomes symbolic.
 
     Raises:
         InvalidTypeError: If pred is not bool, or structures or dtypes differ.
@@ -278,11 +278,11 @@ def recorded_loop(
 
     Args:
         condition: Gives a bool of one element that follows from symbols.
-        body: Gives as many values as it takes, of the same structure and dtypes, in
-            which what is no tensor is equal; a size that differs becomes open, and the
-            functions are then called again.
-        loop_vars: The values of the first round; tensors may stand in lists, tuples and
-            dictionaries.
+        body: Gives as many values as it takes, of the same structure and dtypes, with
+            equal values other than tensors; a size that differs becomes symbolic, and
+            the functions are then called again.
+        loop_vars: The values of the first round; tensors may be nested in lists, tuples
+            and dictionaries.
 
     Returns:
         The values after the last round.

@@ -264,6 +264,5 @@ class _Sealed(PyLayer):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
         raise UnimplementedError(
-            "[static] gradients of gradients must not go through a branch or loop, "
-            "got one on their way"
+            "[static] gradients of gradients through a branch or loop are not supported"
         )

@@ -67,7 +67,7 @@ def _treedef(part: Any, is_leaf: Leaf, leaves: list[Any]) -> Any:
 
 
 def leaves_of(tree: Any, treedef: Any) -> dict[int, Any]:
-    """What stands in ``tree`` where the treedef has its leaves, by their numbers.
+    """What ``tree`` has where the treedef has its leaves, by their numbers.
 
     Dictionaries are matched by key: ``tree`` may have their items in another order.
 

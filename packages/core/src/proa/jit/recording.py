@@ -241,7 +241,7 @@ def record(
         owner: The Layer that the function belongs to.
 
     Raises:
-        GraphBreak: If control flow stands where gradients or state do, or the function
+        GraphBreak: If control flow is where gradients or state do, or the function
             returns what no graph can and changes no tensor.
     """
     known = tensor_names(owner)

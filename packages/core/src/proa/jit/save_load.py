@@ -162,7 +162,7 @@ def save(
         layer: A Layer (saved in evaluation mode) or a function, static or not.
         path: The file's path (`.proa` is added if it does not end so), or a file open
             for writing bytes, such as `io.BytesIO`, which takes ``forward`` alone.
-        input_spec: `InputSpec`s or example tensors, which may stand in lists and
+        input_spec: `InputSpec`s or example tensors, which may be nested in lists and
             dictionaries as the call's arguments do; may be left out if `to_static` had
             them or the function was called. The model takes them one after another.
             They are those of ``forward``.

@@ -79,7 +79,7 @@ class Profiler:
         targets: Only ProfilerTarget.CPU is there.
         scheduler: A function from the step to a ProfilerState, (first, end), or None
             to record every step.
-        on_trace_ready: Called with the profiler after each recorded stretch; by
+        on_trace_ready: Called with the profiler after each recorded span; by
             default the trace is written into ``./profiler_log``.
         record_shapes: Note shapes and dtypes of inputs.
         profile_memory: Without effect: memory is always noted.
@@ -146,7 +146,7 @@ class Profiler:
             self._begin()
 
     def stop(self) -> None:
-        """End; a stretch that is being recorded is ready."""
+        """End; a span that is being recorded is ready."""
         if self._recording:
             if self.step_num > 0:
                 self._step_mark = None  # the step that was begun but not made
@@ -207,7 +207,7 @@ class Profiler:
         return self.profiler_result
 
     def export(self, path: str = "", format: str = "json") -> None:
-        """Write the last recorded stretch as a trace for Perfetto.
+        """Write the last recorded span as a trace for Perfetto.
 
         Raises:
             PreconditionNotMetError: If nothing was recorded.
@@ -223,7 +223,7 @@ class Profiler:
         time_unit: str = "ms",
         views: object = None,
     ) -> None:
-        """Print tables of the last recorded stretch.
+        """Print tables of the last recorded span.
 
         Args:
             sorted_by: Order of rows.

@@ -10,7 +10,7 @@ from proa.profiler.schedule import TracerEventType
 
 
 class RecordEvent(ContextDecorator):
-    """A stretch of the program by name: ``with RecordEvent("load"):``, a decorator, or
+    """A named span of the program: ``with RecordEvent("load"):``, a decorator, or
     `begin` and `end`.
 
     Args:
@@ -38,11 +38,11 @@ class RecordEvent(ContextDecorator):
         self.end()
 
     def begin(self) -> None:
-        """The stretch begins here."""
+        """Begin the span."""
         self._marks.append(_core.event_mark() if _core.events_on() else None)
 
     def end(self) -> None:
-        """The stretch that began last ends here.
+        """End the span that began last.
 
         Raises:
             PreconditionNotMetError: If none began.

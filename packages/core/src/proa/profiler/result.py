@@ -10,7 +10,7 @@ from proa.profiler.trace import write_trace
 
 
 class Event(NamedTuple):
-    """A stretch of one thread. Times are in nanoseconds of the steady clock."""
+    """A span of one thread. Times are in nanoseconds of the steady clock."""
 
     name: str
     kind: str  # op kernel prepare backward phase layer user step
@@ -57,7 +57,7 @@ class Span:
 
 
 class ProfilerResult:
-    """The events of a recorded stretch."""
+    """The events of a recorded span."""
 
     def __init__(self, events: Sequence[Event]) -> None:
         self.events = sorted(events, key=lambda e: (e.thread, e.start, -e.end))

@@ -14,7 +14,7 @@ class ProfilerState(Enum):
     CLOSED = 0
     READY = 1  # as CLOSED here: there is nothing to warm up
     RECORD = 2
-    RECORD_AND_RETURN = 3  # the last step of a stretch: then its trace is ready
+    RECORD_AND_RETURN = 3  # the last step of a span: then its trace is ready
 
 
 class ProfilerTarget(Enum):

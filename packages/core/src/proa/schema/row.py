@@ -267,7 +267,7 @@ def op(
             promotion table), float (common, then integers become the default float).
         inplace: Array(s) whose memory output i takes over in the in-place form
             ``name_``; where the row `mutates` there is no other form.
-        public: Names under which the op is public as it stands, such as ``proa.erf``,
+        public: Names under which the op itself is public, such as ``proa.erf``,
             ``proa.nn.functional.relu`` or ``Tensor.erf``. A function that does more
             than call the op is written in Python and is not named here.
         public_inplace: The same of the in-place form: ``Tensor.erf_``.

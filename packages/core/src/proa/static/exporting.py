@@ -76,8 +76,8 @@ def pruned(where: str, program: Program, feeds: Any, fetches: Any) -> Program:
     missing = [n for n, v in part.data.items() if v in needed and v not in given]
     if missing:
         raise InvalidArgumentError(
-            f"[static.{where}] feed_vars must have all data that fetch_vars follow "
-            f"from, got {fed} without {missing}"
+            f"[static.{where}] feed_vars must have all data that fetch_vars depend "
+            f"on, got {fed} without {missing}"
         )
     fed = [n for n in fed if n not in companions or part.data[n] in needed]
     given = [part.find(name, f"static.{where}")._handle[1] for name in fed]

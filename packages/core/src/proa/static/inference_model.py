@@ -107,8 +107,8 @@ def save_inference_model(
     inputs = {v.name: v for v in part.main.inputs}
     if sorted(inputs) != sorted(feeds):
         raise InvalidArgumentError(
-            f"[static.{where}] feed_vars must be the inputs that fetch_vars follow "
-            f"from, {list(inputs)}, got {feeds}"
+            f"[static.{where}] feed_vars must be the inputs that fetch_vars depend "
+            f"on, {list(inputs)}, got {feeds}"
         )
     part.main.inputs = [inputs[name] for name in feeds]
     _write(part, path_prefix, kwargs)

@@ -153,8 +153,8 @@ class Plan:
         ]
         if missing:
             raise InvalidArgumentError(
-                f"[Executor.run] expected {missing} in feed, which what is fetched or "
-                f"updated depends on, got {list(request.fed) or 'nothing'}"
+                f"[Executor.run] expected {missing} in feed, on which fetches or "
+                f"updates depend, got {list(request.fed) or 'nothing'}"
             )
 
     def _make_numbers(

@@ -1,6 +1,6 @@
 """In-place functions ``name_``: the result takes the memory of the first tensor.
 
-Those that are an operator's in-place form as it stands come from the operator table.
+Those that are an operator's in-place form come from the operator table.
 """
 
 from __future__ import annotations

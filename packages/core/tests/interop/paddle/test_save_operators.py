@@ -24,7 +24,7 @@ NOT_SAVED = reasons(Path(__file__).with_name("not_saved.txt"))
 SAVED = records(NOT_SAVED)
 
 
-#: Operators for which several of Paddle's stand, or whose attributes differ.
+#: Operators that are written as several of Paddle's, or whose attributes differ.
 MADE_OF_OTHERS = (
     "adaptive_max_pool2d_index", "batch_norm", "blend_rows", "blend_rows_dot",
     "blend_rows_scatter", "channel_moments", "cholesky", "clip_grad", "cofactor",

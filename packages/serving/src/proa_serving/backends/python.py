@@ -104,5 +104,5 @@ class PythonBackend:
         try:
             spec.loader.exec_module(module)
         except Exception as error:
-            raise ModelLoadError(where, f"must run: {error!r:.300}") from error
+            raise ModelLoadError(where, f"failed to run: {error!r:.300}") from error
         return PythonModel(module, where)

@@ -376,7 +376,8 @@ def _parsed(data: Buffer, parse: Callable[[bytes], Any]) -> Any:
     try:
         return parse(bytes(data))
     except DecodeError as error:
-        raise InvalidRequestError("grpc", f"must be a message: {error}") from error
+        text = f"the message cannot be parsed: {error}"
+        raise InvalidRequestError("grpc", text) from error
 
 
 def _inflate(data: Buffer, limit: int) -> bytes:

@@ -76,7 +76,7 @@ class GrpcioServer:
                 f"cannot listen on {address}: port in use, or {error}",
             ) from error
         if not port:
-            raise AddressInUseError("grpc", f"must be able to listen on {address}")
+            raise AddressInUseError("grpc", f"cannot listen on {address}")
         return port
 
     def drain(self) -> None:

@@ -23,7 +23,7 @@ _LINES = {
 }
 CONTINUE = _LINES[100] + b"\r\n"
 _CLOSE = b"connection: close\r\n"
-# Answers up to this are joined, so that they leave in one piece.
+# Answers up to this are joined, so that one write sends them.
 _JOINED = 2**15
 
 

@@ -23,7 +23,7 @@ from proa_serving.http2.frames import (
 from proa_serving.http2.stream import Buffer, Stream
 from proa_serving.schedule.budget import ByteBudget
 
-# Answers up to this are joined, so that they leave in one piece.
+# Answers up to this are joined, so that one write sends them.
 _JOINED = 2**15
 _ENDED = END_HEADERS | END_STREAM
 

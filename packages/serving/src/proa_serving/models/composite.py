@@ -69,7 +69,7 @@ class Composite(ABC):
             if _depth.get() > _MAX_DEPTH:
                 raise ModelFailedError(
                     f"model {self.name}",
-                    f"models may call each other {_MAX_DEPTH} deep, which it exceeds",
+                    f"calls between models may be nested {_MAX_DEPTH} deep at most",
                 )
             inputs = fit_inputs(request, self.inputs)
             wanted = fit_outputs(request, self.outputs)

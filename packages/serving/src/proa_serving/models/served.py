@@ -118,7 +118,7 @@ class ServedModel:
         except ServingError:
             raise
         except Exception as error:
-            raise ModelLoadError(f"model {name}", f"must load: {error}") from error
+            raise ModelLoadError(f"model {name}", f"cannot load: {error}") from error
         self._metrics.watch_queue(lambda: self._scheduler.waiting)
 
     def _prepare(self, model: Model) -> None:

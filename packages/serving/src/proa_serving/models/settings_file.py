@@ -43,7 +43,7 @@ def load_settings(path: Path, name: str, default: ModelSettings) -> ModelSetting
             raise ModelLoadError(where, f"must be at most {_MAX_BYTES} bytes")
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ModelLoadError(where, f"must be readable: {error}") from error
+        raise ModelLoadError(where, f"cannot be read: {error}") from error
     return read_settings(_parse(text, path.suffix, name, where), default, where)
 
 

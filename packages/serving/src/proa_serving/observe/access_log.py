@@ -40,7 +40,7 @@ class AccessLog:
             )
         except OSError as error:
             raise InvalidRequestError(
-                "access log", f"must be a file to write: {error}"
+                "access log", f"the file cannot be written: {error}"
             ) from error
         self._waiting: queue.SimpleQueue[Trace | None] = queue.SimpleQueue()
         self._dropped = 0

@@ -66,7 +66,7 @@ class DecodeImage:
             raise
         except Exception as error:  # Pillow raises many types for damaged files.
             raise InvalidRequestError(
-                "image", f"must be an image file: {error!s:.200}"
+                "image", f"the bytes are no image file: {error!s:.200}"
             ) from error
 
 

@@ -1,7 +1,7 @@
 """What can go wrong, once: a type, its HTTP status and its gRPC code.
 
-The server raises these and the client raises them again from the answer. They stand
-here, and not on ``proa.errors``, so that a client needs nothing but this package.
+The server raises these and the client raises them again from the answer. They are
+here, and not in ``proa.errors``, so that a client needs nothing but this package.
 """
 
 from typing import ClassVar as _ClassVar

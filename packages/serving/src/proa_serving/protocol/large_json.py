@@ -52,7 +52,7 @@ class _Parser:
         return found.end()
 
     def value(self, at: int, depth: int, *, numbers: bool) -> tuple[Any, int]:
-        """The value at ``at`` and the position behind it."""
+        """The value at ``at`` and the position after it."""
         at = self.skip(at)
         kind = self._text[at : at + 1]
         if kind in ("{", "[") and depth == MAX_DEPTH:
@@ -64,7 +64,7 @@ class _Parser:
         return _decode(self._text, at)
 
     def _next(self, at: int, end: str) -> tuple[bool, int]:
-        """Whether a comma follows and not ``end``, and the position behind it."""
+        """Whether a comma follows and not ``end``, and the position after it."""
         at = self.skip(at)
         found = self._text[at : at + 1]
         if found not in (",", end):

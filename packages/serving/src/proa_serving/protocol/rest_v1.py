@@ -3,7 +3,7 @@
 A body has rows, ``{"instances": [...]}``, which are stacked along dimension 0 and
 answered as ``{"predictions": [...]}``; or columns, ``{"inputs": ...}``, which are whole
 tensors and answered as ``{"outputs": ...}``. Where a model has one input or output its
-value stands alone, otherwise it is an object by name. Bytes are strings, or
+value is alone, otherwise it is an object by name. Bytes are strings, or
 ``{"b64": "..."}``.
 
 Sources: KServe's data plane V1 and the REST API of TensorFlow Serving.

@@ -131,7 +131,8 @@ def _parsed(data: bytes) -> pb.ModelInferRequest:
     try:
         message: pb.ModelInferRequest = pb.ModelInferRequest.FromString(data)
     except DecodeError as error:
-        raise InvalidRequestError("grpc", f"must be a message: {error}") from error
+        text = f"the message cannot be parsed: {error}"
+        raise InvalidRequestError("grpc", text) from error
     return message
 
 

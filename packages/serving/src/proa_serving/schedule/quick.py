@@ -37,7 +37,7 @@ class QuickRuns:
     """Learns the time of a model's runs, by the size of the inputs.
 
     Sizes are grouped by powers of two. Workers call ``ran_in_worker``; the rest is for
-    the one thread that may run the model beside them.
+    the one thread that may run the model at the same time.
 
     Args:
         make: Makes an instance of the model.

@@ -101,7 +101,7 @@ class Scheduler:
                 return
             self._queue.close()
             raise ModelLoadError(
-                f"model {name}", f"must run its warm-up: {error!s:.500}"
+                f"model {name}", f"failed to warm up: {error!s:.500}"
             ) from error
 
     @property

@@ -61,7 +61,7 @@ class Guard:
             self._limiter.take(f":{client}" if caller is None else caller.name)
         if caller is None:
             raise UnauthenticatedError(
-                "server", "must be called with an API key that it knows"
+                "server", "the request needs an API key that is known"
             )
         return caller
 
@@ -78,11 +78,11 @@ class Guard:
         if not allowed:
             raise ForbiddenError(
                 "server",
-                "must be called at its admin port, or started with --model-control, "
-                "to load or unload",
+                "models are loaded and unloaded at the admin port, or here if the "
+                "server was started with --model-control",
             )
         if self._keys is not None and not (caller is not None and caller.is_admin):
-            raise ForbiddenError("server", "must be called with an admin's API key")
+            raise ForbiddenError("server", "the request needs an admin's API key")
 
 
 def address_of(transport: Any) -> str:

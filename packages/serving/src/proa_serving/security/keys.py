@@ -67,7 +67,7 @@ class ApiKeys:
             lines = self._path.read_text("utf-8").splitlines()
         except (OSError, ValueError) as error:
             raise InvalidRequestError(
-                "api keys", f"must be a readable file: {error}"
+                "api keys", f"the file cannot be read: {error}"
             ) from error
         found = []
         for number, line in enumerate(lines, 1):

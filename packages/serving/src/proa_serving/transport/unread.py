@@ -57,6 +57,6 @@ class Unread:
         self._charged = 0
 
     def shrinks_to(self, left: int) -> bool:
-        """Whether the client read some since this was asked."""
+        """Whether the client read some since the last call."""
         shrinks, self._left = left < self._left, min(left, self._left)
         return shrinks

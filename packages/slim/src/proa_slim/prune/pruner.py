@@ -174,7 +174,8 @@ class Pruner:
             if value.name == name:
                 return place
         raise InvalidArgumentError(
-            f"[prune_vars] expected the axis of {name}, which makes no channels itself"
+            f"[prune_vars] expected an axis for {name}, which is no weight "
+            "that produces channels"
         )
 
     def prune_groups(

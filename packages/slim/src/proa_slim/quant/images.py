@@ -1,4 +1,4 @@
-"""Rounding what stands between quantized convolutions, which keeps images int8."""
+"""Rounding what is between quantized convolutions, which keeps images int8."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ class PostTrainingQuantization:
             InvalidArgumentError: If a sample lacks an input, or has NaN or infinities.
             NotFoundError: If skip_tensor_list names a layer that the model has not.
         """
-        network = cast(Any, self._network)  # has what is asked of a layer here
+        network = cast(Any, self._network)  # has the methods of a layer that are used
         self._model = quant_post_static(
             network, self._network.specs(), self._batches(), self.config
         )

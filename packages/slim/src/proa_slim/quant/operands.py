@@ -15,7 +15,7 @@ Rounding = Callable[[Program, Value, Scale], list[Node]]
 
 
 def operands(program: Program, config: QuantConfig) -> list[Value]:
-    """What operators that ``config.operators`` names read in float32, constants aside.
+    """What operators that ``config.operators`` names read in float32, except constants.
 
     Raises:
         NotFoundError: If there is no operator of a name.

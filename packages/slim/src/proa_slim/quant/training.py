@@ -52,7 +52,7 @@ _NORM: dict[type[Layer], type[Layer]] = {
 
 
 class FoldedNorm(Layer):
-    """Stands where a batch norm was that is folded into the product before it."""
+    """Replaces a batch norm that is folded into the product before it."""
 
     def forward(self, x: Any) -> Any:
         """x itself."""

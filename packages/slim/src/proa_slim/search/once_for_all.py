@@ -32,7 +32,7 @@ TASKS = ("kernel", "depth", "width")
 
 
 class _Nothing(nn.Layer):
-    """Stands where a layer is left out."""
+    """Replaces a layer that is left out."""
 
     def forward(self, x: Any) -> Any:
         return x

@@ -27,7 +27,7 @@ class _Policy(nn.Layer):
     ) -> None:
         super().__init__()
         self.ranges = list(ranges)
-        # Row 0 stands before the first token; each token has rows of its own.
+        # Row 0 is before the first token; each token has rows of its own.
         self.offsets = [1 + sum(ranges[:i]) for i in range(len(ranges))]
         self.embedding = nn.Embedding(1 + sum(ranges), hidden)
         self.cell = nn.LSTMCell(hidden, hidden)

@@ -178,7 +178,7 @@ class _WholeSpace(StagedSpace):
         name = type(self).__name__
         if block_mask is not None:
             raise InvalidArgumentError(
-                f"[{name}] block_mask goes with spaces of blocks, got {block_mask}"
+                f"[{name}] block_mask is for spaces of blocks, got {block_mask}"
             )
         _check_sizes(name, input_size, output_size, block_num)
         stem = self._stem_of(in_channels, scale)

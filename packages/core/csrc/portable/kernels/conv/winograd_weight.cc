@@ -13,7 +13,7 @@ namespace {
 // Transformed tiles at a time: at least this many where the sums leave no room for them in the L2
 // cache, as all sums are read and written for them.
 constexpr int64_t kMinWideTiles = 128;
-constexpr int64_t kPixels = 128;  // with fewer, products that are taken away again would show
+constexpr int64_t kPixels = 128;  // with fewer, products that cancel would show
 constexpr int64_t kGrainMacs = 1 << 17;
 constexpr int64_t kTaps = 3;
 

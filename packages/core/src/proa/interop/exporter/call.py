@@ -46,7 +46,7 @@ class Call(ABC):
 
     def row(self, name: str, *inputs: Any, **attrs: Any) -> Any:
         """What another operator of Proa gives: an array, or a tuple. Numbers take the
-        dtype of the arrays beside them.
+        dtype of the arrays next to them.
         """
         refs = [i for i in inputs if isinstance(i, Ref)]
         like = [r for r in refs if r.dtype != "bool"] or refs

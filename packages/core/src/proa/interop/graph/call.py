@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Call:
-    """A node that is being computed: its attributes, and where it stands.
+    """A node that is being computed: its attributes, and its place in the graph.
 
     Attributes:
         node: The node.

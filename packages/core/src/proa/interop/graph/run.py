@@ -105,8 +105,8 @@ class Scope:
             raise
         except DAMAGE as error:
             raise InvalidArgumentError(
-                f"[{self.table.api}] {node.op} {node.name!r} does not go with its "
-                f"inputs or attributes: {type(error).__name__}: {error}"
+                f"[{self.table.api}] {node.op} {node.name!r} does not accept "
+                f"its inputs or attributes: {type(error).__name__}: {error}"
             ) from error
         for name, value in zip(node.outputs, outputs, strict=False):
             if name:

@@ -46,7 +46,7 @@ def _varint(data: memoryview, at: int) -> tuple[int, int]:
         at, shift = at + 1, shift + 7
         if byte < 0x80:
             return value, at
-    raise ValueError("an endless number")
+    raise ValueError("an unterminated varint")
 
 
 def fields(data: memoryview) -> Iterator[tuple[int, Any]]:

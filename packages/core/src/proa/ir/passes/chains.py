@@ -29,7 +29,7 @@ class _Group:
 
     @property
     def place(self) -> int:
-        """Where the group stands: at its last node."""
+        """The position of the group: its last node's."""
         return self.nodes[-1]
 
     def current(self) -> _Group:
@@ -177,12 +177,12 @@ def chain_elementwise(program: Program) -> bool:
     """Put elementwise nodes that can run together, block by block, into chains.
 
     1. A node that reads what another makes, both elementwise with results of one shape
-       of 32768 elements or more, or of unknown size,, joins the other's chain, unless
+       of 32768 elements or more, or of unknown size, joins the other's chain, unless
        something else must run between them, they are of different parts, or the chain
        would name more arrays than an engine takes.
 
-    Ensures that a chain's nodes stand together, where the last of them stood, and that
-    what reads or changes one memory keeps its order. Each node runs by its own kernel
+    Ensures that a chain's nodes are adjacent, at the place of the last, and that what
+    reads or changes one memory keeps its order. Each node runs by its own kernel
     on a part of its elements, so that every bit stays.
     """
     changed = False

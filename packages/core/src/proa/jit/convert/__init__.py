@@ -26,7 +26,7 @@ Early returns, `break` and `continue` become flags first (`early_exits`).
 
 Calls in rewritten code look up what to call (`calls`): users' functions and `forward`
 of their Layers are rewritten likewise, those of libraries are not; a function whose
-source cannot be had is called as it is. Lines are those of the user's file, in errors
+source cannot be found is called as it is. Lines are those of the user's file, in errors
 and for the debugger (`source`). Code is rewritten once, functions share it.
 """
 

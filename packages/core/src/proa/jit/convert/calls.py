@@ -59,7 +59,7 @@ def _rewritten(function: FunctionType) -> CodeType | None:
     with _lock:
         if code not in _codes:
             _codes[code] = None
-            # What Python does not take when it stands in a function of its own is left
+            # What Python does not take in a function of its own is left
             # as it is: recording then reports the line, should a tensor decide there.
             with suppress(SyntaxError, RecursionError):
                 tree = _tree(function)

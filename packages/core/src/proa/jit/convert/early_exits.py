@@ -217,7 +217,7 @@ class _WithoutFlags(ast.NodeTransformer):
 
 
 def _has_early_return(body: Sequence[ast.stmt], plain: set[ast.AST]) -> bool:
-    """Whether a `return` stands in a loop or in a branch that will be rewritten."""
+    """Whether a `return` is in a loop or in a branch that will be rewritten."""
     for node in within(body):
         is_branch = isinstance(node, ast.If) and node not in plain
         if (is_branch or isinstance(node, _LOOPS)) and any(

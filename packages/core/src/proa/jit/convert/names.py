@@ -39,7 +39,7 @@ def _of_comprehensions(nodes: Nodes) -> set[int]:
 
 
 def bound(nodes: Nodes) -> set[str]:
-    """Names that the statements bind or delete in the function they stand in."""
+    """Names that the statements bind or delete in the function around them."""
     nodes = list(nodes)
     own = _of_comprehensions(nodes)
     found: set[str] = set()

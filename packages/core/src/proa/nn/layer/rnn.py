@@ -45,7 +45,7 @@ def _steps(x: Any, axis: int) -> int:
     count = int(x.shape[axis])
     if count == -1:
         raise PreconditionNotMetError(
-            "[RNN] a cell of one's own can be recorded only for a known number of "
+            "[RNN] a user-defined cell can be recorded only for a known number of "
             f"steps, got shape {x.shape}"
         )
     if count == 0:

@@ -169,7 +169,7 @@ op(
     scratch=True,
     lite=False,
     doc="Every number of rows once, ascending, with the sum of its values, added in "
-    "the order in which they stand; then the last of these again until there are as "
+    "their order; then the last of these again until there are as "
     "many as there were.",
 )
 op(

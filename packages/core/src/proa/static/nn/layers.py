@@ -131,7 +131,7 @@ def sparse_embedding(
     """`embedding` as programs for parameter servers have it: here the table is local.
 
     Args:
-        input: Row numbers (.., 1), int64; the last axis gives way to the rows.
+        input: Row numbers (.., 1), int64; the rows take the place of the last axis.
         size: (rows, width) of the table.
         padding_idx: The row that gives zeros.
         is_test: Kept for callers, as entry, table_class and slot are.

@@ -1,4 +1,4 @@
-"""Pieces that several networks share."""
+"""Blocks that several networks share."""
 
 from __future__ import annotations
 

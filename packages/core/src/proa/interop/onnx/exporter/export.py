@@ -28,7 +28,7 @@ def export(
     """Write a Layer as an ONNX model, which `onnx.checker` has accepted.
 
     The Layer is recorded in evaluation mode. Parameters keep their names. Constants of
-    more than 2 GB stand in a file ``.onnx.data`` beside the model.
+    more than 2 GB are in a file ``.onnx.data`` next to the model.
 
     Args:
         layer: A Layer or function, what `jit.load` gave, or a `proa.ir.Program`.

@@ -1,7 +1,7 @@
 """The ONNX graph while it is written: nodes, initializers and names.
 
 What an operator takes and gives is read from the standard's own schema at the opset:
-where it does not admit a dtype, casts to one that it admits stand around the node.
+where it does not admit a dtype, it has casts to one that it admits around the node.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class OnnxNode:
 
 @dataclass(eq=False)
 class Body:
-    """A graph that is an attribute of a node; it may read what stands around it."""
+    """A graph that is an attribute of a node; it may read values of the outer graph."""
 
     inputs: list[Ref]
     nodes: list[OnnxNode]
@@ -184,9 +184,14 @@ class Graph(Target):
         """
         schema = _schema(op, self.opset)
         unknown = [a for a in attrs if a not in schema.attributes]
-        if unknown or len(inputs) > schema.max_input:
+        if unknown:
             raise NotExpressibleError(
-                f"{op} of opset {self.opset} does not take as much"
+                f"{op} of opset {self.opset} has no attributes {', '.join(unknown)}"
+            )
+        if len(inputs) > schema.max_input:
+            raise NotExpressibleError(
+                f"{op} of opset {self.opset} takes at most {schema.max_input} inputs, "
+                f"got {len(inputs)}"
             )
         groups = _groups(schema, inputs)
         chosen = {
@@ -246,7 +251,7 @@ def _groups(
 
 
 def _admitted(op: str, opset: int, dtype: str, types: set[str]) -> str:
-    """The dtype itself if the types have it, else what stands in its place."""
+    """The dtype itself if the types have it, else what replaces it."""
     instead = () if op == "Cast" else _INSTEAD.get(dtype, ())
     for candidate in (dtype, *instead):
         if SCHEMA_NAMES.get(candidate) in types:

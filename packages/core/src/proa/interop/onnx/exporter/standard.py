@@ -144,7 +144,7 @@ def full(c: Call, sizes: Ref, value: float, dtype: str) -> Ref:
 
 def pad(c: Call, x: Ref, low: Sequence[int], high: Sequence[int], value: float = 0.0,
         mode: str = "constant") -> Ref:  # fmt: skip
-    """x with elements put around it (negative: taken away)."""
+    """x with elements put around it (negative: cropped)."""
     pads = [*low, *high]
     if c.opset < 11:
         return c.op("Pad", x, pads=pads, mode=mode, value=float(value))

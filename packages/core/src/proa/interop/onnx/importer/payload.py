@@ -93,7 +93,7 @@ def _number(stream: BufferedIOBase) -> int:
     while True:
         byte = stream.read(1)
         if not byte or shift > 63:
-            raise ValueError("a number without an end")
+            raise ValueError("an unterminated varint")
         found |= (byte[0] & 127) << shift
         if byte[0] < 128:
             return found

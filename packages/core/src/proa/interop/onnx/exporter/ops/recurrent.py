@@ -17,7 +17,7 @@ from proa.interop.onnx.exporter.standard import (
 )
 from proa.interop.onnx.exporter.table import export_row
 
-#: Which of our gates stands at each place of the standard's.
+#: Which of our gates is at each place of the standard's.
 _GATES = {
     "lstm": (0, 3, 1, 2),  # i f g o -> i o f c
     "gru": (1, 0, 2),  # r z n -> z r h

@@ -47,7 +47,7 @@ def _bias_of(mask: Any, dtype: Any, steps: int) -> Any:
 
 
 def _allowed(call: Call, queries: int, keys: int, offset: Any, lengths: Any) -> Any:
-    """Which keys a query may see; None if all. Query i stands at i + offset."""
+    """Which keys a query may see; None if all. Query i is at i + offset."""
     before = call.get("left_window_size", -1)
     after = call.get("right_window_size", -1)
     if call.get("is_causal", 0):

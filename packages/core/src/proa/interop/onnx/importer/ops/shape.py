@@ -251,7 +251,7 @@ def _pad(call: Call, x: Any, pads: Any, value: Any, axes: Any) -> Any:
 
 
 def padded(x: Any, low: list[int], high: list[int], mode: str, value: Any) -> Any:
-    """x with elements added at both ends of each axis, or taken away below zero."""
+    """x with elements added at both ends of each axis, or cropped if negative."""
     for axis in range(x.ndim):
         if is_open([low[axis], high[axis]]):
             if mode != "constant":

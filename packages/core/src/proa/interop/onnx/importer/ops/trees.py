@@ -271,7 +271,7 @@ def _depth(call: Call, forest: Forest) -> int:
         if is_leaf[places].all():
             return depth
         places = np.unique(np.concatenate([n[places] for n in forest.below]))
-    raise call.refuse("nodes that lead back to themselves")
+    raise call.refuse("nodes that form a cycle")
 
 
 def _taken(table: Array, at: Any) -> Any:
