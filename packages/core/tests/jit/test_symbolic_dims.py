@@ -155,7 +155,7 @@ def test_a_recorded_function_does_what_it_does_eagerly(
     [
         (lambda x: x.scale(x.shape[0]), UnimplementedError),
         (lambda x: x * float(x.shape[0]), UnimplementedError),
-        (lambda x: x.reshape([x.shape[0] // x.shape[1], -1]), UnimplementedError),
+        (lambda x: x.reshape([x.shape[0] % x.shape[1], -1]), UnimplementedError),
         (lambda x: proa.roll(x, x.shape[0]), InvalidArgumentError),
         (lambda x: proa.arange(0, x.shape[0], 0.5), InvalidArgumentError),
         (lambda x: proa.nn.functional.gumbel_softmax(x), InvalidArgumentError),
@@ -232,3 +232,27 @@ def test_a_symbolic_dim_is_minus_one_in_comparisons() -> None:
 
     to_static(function, input_spec=[InputSpec([None, 4])])(proa.ones([2, 4]))
     assert seen[-1] == (True, True, True)
+
+
+class Divided(proa.nn.Layer):
+    """A width cut into as many heads as y has entries, and the last of them."""
+
+    def forward(self, x: Any, y: Any) -> Any:
+        batch, length, width = x.shape
+        count = y.shape[0]
+        parts = x.reshape([batch, length, count, width // count])
+        return parts.transpose([0, 2, 1, 3]), x[:, :, -count:]
+
+
+def test_a_symbolic_dim_is_divided_by_another(tmp_path: Path) -> None:
+    spec = [InputSpec([None] * 3, "float32", "x"), InputSpec([None], "float32", "y")]
+    save(Divided(), tmp_path / "net", input_spec=spec)
+    net = proa.jit.load(str(tmp_path / "net"))
+    for shape, count in (((2, 3, 12), 4), ((1, 5, 6), 2), ((2, 1, 7), 7)):
+        x, y = RNG.normal(size=shape).astype("float32"), np.zeros(count, "float32")
+        parts, last = net(proa.to_tensor(x), proa.to_tensor(y))
+        want = x.reshape(*shape[:2], count, -1).transpose(0, 2, 1, 3)
+        np.testing.assert_array_equal(parts.numpy(), want)
+        np.testing.assert_array_equal(last.numpy(), x[:, :, -count:])
+    with pytest.raises(InvalidArgumentError, match="sized"):  # no multiple
+        net(proa.zeros([1, 1, 7]), proa.zeros([2]))

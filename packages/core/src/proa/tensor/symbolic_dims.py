@@ -19,7 +19,8 @@ class SymbolicDim(int):
 
     As an integer it is -1, its marker in shapes. It records how it is computed
     from the sizes of the graph's arrays, ``n * factor // divisor + extra + m`` (or - m)
-    of sizes n and m: it can be computed with and be part of other arrays' shapes.
+    of sizes n and m: it can be computed with and be part of other arrays' shapes. One
+    that is divided by another must be a multiple of it, which runs check.
     """
 
     of: Any  # the tensor with the size n, and its axis
@@ -70,7 +71,7 @@ class SymbolicDim(int):
         return self.of is x and self.plain() is self
 
     def _with(self, other: SymbolicDim, sign: int) -> SymbolicDim:
-        if other.factor < 0:  # no array has a size below zero
+        if other.factor < 0 and other.plus is None:  # no array has a size below zero
             other, sign = -other, -sign
         one, two = self if self.plus is None else self.plain(), other.plain()
         plus = (two.of, two.axis, sign)
@@ -111,7 +112,10 @@ class SymbolicDim(int):
     __rmul__ = __mul__
 
     def __floordiv__(self, other: Any) -> Any:
-        if isinstance(other, SymbolicDim) or not isinstance(other, int) or other < 1:
+        if isinstance(other, SymbolicDim):
+            # (m, n // m) of n elements: runs refuse an n that is no multiple of m.
+            return SymbolicDim(sized([other, -1], sized([self])), 1)
+        if not isinstance(other, int) or other < 1:
             self._refuse(f"divided by {other!r}")
         if (self.divisor, self.extra, self.plus) != (1, 0, None):
             return self.plain() // other
@@ -126,6 +130,8 @@ class SymbolicDim(int):
         return other / self.number()
 
     def __mod__(self, other: Any) -> Any:
+        if isinstance(other, SymbolicDim):
+            self._refuse("taken modulo another")
         return self - self // other * other
 
     def __pow__(self, other: Any, modulus: Any = None) -> Any:
