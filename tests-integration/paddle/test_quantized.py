@@ -106,3 +106,28 @@ def test_paddlepaddle_runs_products_that_round_rows_as_they_come(
     for python in wheel.interpreters():
         (found,) = wheel.outputs_of(prefix, [x], tmp_path, python)
         compare(found, want)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("weights", "activations", "products"),
+    [
+        ("channel_wise_abs_max", "moving_average_abs_max", 3),
+        ("abs_max", "range_abs_max", 2),
+    ],
+)
+def test_programs_that_paddle_quantized_are_run_in_integers(
+    weights: str, activations: str, products: int, tmp_path: Path
+) -> None:
+    prefix = tmp_path / "model"
+    wheel.run("quantize.py", weights, activations, str(prefix))
+    written = Path(f"{prefix}.pdmodel")
+    (block,) = parse("ProgramDesc", written.read_bytes()).blocks
+    assert any("out_threshold" in attributes(op) for op in block.ops)
+    x = np.random.default_rng(9).standard_normal((4, 3, 16, 16)).astype("f")
+    (want,) = wheel.outputs_of(prefix, [x], tmp_path)
+    predictor = create_predictor(Config(str(written), f"{prefix}.pdiparams"))
+    (found,) = predictor.run([x])
+    compare(found, want)
+    kinds = [step.op for step in predictor.profile([x])]
+    assert sum(kind in ("conv2d_int8", "linear_int8") for kind in kinds) == products

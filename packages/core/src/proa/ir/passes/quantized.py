@@ -23,6 +23,7 @@ class _Rounding(NamedTuple):
     scale: Value
     step: float
     zero: int
+    low: int  # the smallest integer
     reader: Node  # of x
 
 
@@ -42,9 +43,9 @@ def fuse_quantized(program: Program) -> bool:
        before it is a lower bound.
     2. The same of add(a, b) or mul(a, b), where a and b are (q - z) * s of such
        integers, of one shape -> add_int8 or mul_int8.
-    3. conv2d or linear of (q - z) * s and a constant weight whose elements are
-       multiples, of up to 128, of one number for each output channel -> conv2d_int8 or
-       linear_int8, which pads with z.
+    3. conv2d or linear of (q - z) * s, or of q - z, and a constant weight whose
+       elements are multiples, of up to 128, of one number for each output channel ->
+       conv2d_int8 or linear_int8, which pads with z.
     4. (q - z) * s of other readers reads the integers of 1 and 2.
 
     uint8 becomes int8 by taking 128 from integers and zeros. Requires constants.
@@ -110,7 +111,8 @@ class _Fusion:
         zero = found.zero - (128 if q.dtype == "uint8" else 0)
         if not -129 < zero < 128:
             return
-        x, low, reader = found.x, -128, found.reader
+        shift = 128 if q.dtype == "uint8" else 0
+        x, low, reader = found.x, found.low - shift, found.reader
         relu = made_by(x, "relu")
         if relu is not None and x.only_user is reader and relu.inputs[0] is not None:
             x, low, reader = relu.inputs[0], max(low, zero), relu
@@ -141,7 +143,8 @@ class _Fusion:
 
     def multiply(self, node: Node) -> None:
         """Case 3."""
-        x, weight = self.int8(_real(node.inputs[0])), node.inputs[1]
+        image, weight = node.inputs[:2]
+        x = self.int8(_real(image) or _whole(image))
         bias = node.inputs[2] if len(node.inputs) > 2 else None
         if x is None or weight is None or weight.data is None:
             return
@@ -207,8 +210,10 @@ def _pair(node: Node | None) -> tuple[Value, float] | None:
 
 def _rounding(cast: Node) -> _Rounding | None:
     clip = made_by(cast.inputs[0], "clip")
-    limits = _LIMITS[cast.outputs[0].dtype]
-    if clip is None or (clip.attrs["min"], clip.attrs["max"]) != limits:
+    low, high = _LIMITS[cast.outputs[0].dtype]
+    if clip is None or clip.attrs["max"] != high:
+        return None
+    if clip.attrs["min"] not in (low, -127):  # Paddle has no -128 in training
         return None
     whole, zero = clip.inputs[0], 0.0
     moved = _pair(made_by(whole, "add"))
@@ -222,14 +227,19 @@ def _rounding(cast: Node) -> _Rounding | None:
     (x, step), scale = quotient, division.inputs[1]
     if scale is None or x.dtype != "float32" or step <= 0:
         return None
-    return _Rounding(x, scale, step, int(zero), division)
+    return _Rounding(x, scale, step, int(zero), int(clip.attrs["min"]), division)
 
 
 def _real(value: Value | None) -> _Real | None:
     scaled = _pair(made_by(value, "mul"))
-    if scaled is None or scaled[0].dtype != "float32":
+    return None if scaled is None else _whole(scaled[0], scaled[1])
+
+
+def _whole(value: Value | None, scale: float = 1.0) -> _Real | None:
+    """Integers that float32 has, as products of Paddle's quantized programs do."""
+    if value is None or value.dtype != "float32":
         return None
-    cast = made_by(scaled[0], "cast")
+    cast = made_by(value, "cast")
     centered = None if cast is None else cast.inputs[0]
     zero = 0.0
     moved = _pair(made_by(centered, "sub"))
@@ -239,7 +249,7 @@ def _real(value: Value | None) -> _Real | None:
     q = None if wide is None or wide.outputs[0].dtype != "int32" else wide.inputs[0]
     if q is None or q.dtype not in _LIMITS:
         return None
-    return _Real(q, scaled[1], int(zero))
+    return _Real(q, scale, int(zero))
 
 
 def _integer_weight(weight: Array, axis: int) -> tuple[Array, Array] | None:
