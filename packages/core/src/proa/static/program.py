@@ -207,7 +207,7 @@ class Program:
         self.register(made)
         return made
 
-    def assign(self, value: Tensor, output: Any) -> None:
+    def assign(self, value: Tensor, output: Tensor) -> None:
         """Let a Variable stand for a copy of another value from here on.
 
         One of `Block.create_var` that nothing has read yet is then no input anymore.
