@@ -50,6 +50,7 @@ def collect(root: Path, measured: Figures) -> list[str]:
         "training": (root / "build" / "bench" / "bench.json", _training),
         "search": (root / "build" / "search.json", _search),
         "zoo": (root / "build" / "compression_zoo" / "results.json", _zoo),
+        "int8 latency": (root / "build" / "int8-latency.json", _int8_latency),
     }
     found = []
     for name, (path, update) in sources.items():
@@ -92,6 +93,11 @@ def _sizes(measured: Figures, sizes: Figures) -> None:
 
 def _search(measured: Figures, found: Figures) -> None:
     measured["search"] = {"command": "nox -s search", **found}
+
+
+def _int8_latency(measured: Figures, found: Figures) -> None:
+    command = "python benchmarks/int8_latency.py"
+    measured["int8-latency"] = {"command": command, "cpu": _cpu(), **found}
 
 
 def _zoo(measured: Figures, found: Figures) -> None:
@@ -274,6 +280,19 @@ def slim_table(name: str) -> Callable[[Figures], str]:
     return text
 
 
+def int8_latency(measured: Figures) -> str:
+    """Times of int8 files against float32."""
+    part = measured["int8-latency"]
+    lines = ["| network | float32, ms | int8, ms | times as fast |"]
+    lines.append("|---|---|---|---|")
+    for row in part["rows"]:
+        before, after = row["ms"]
+        lines.append(
+            f"| {row['network']} | {before:.2f} | {after:.2f} | {before / after:.2f} |"
+        )
+    return "\n".join([*lines, "", f"Batch 1, one thread; {_where(part)}."])
+
+
 def search(measured: Figures) -> str:
     """What searches of the table find, and what a supernet costs."""
     part, shot = measured["search"], measured["search"]["one_shot"]
@@ -370,6 +389,7 @@ RENDERERS: dict[str, Callable[[Figures], str]] = {
     "search": search,
     "slim": slim,
     "zoo": zoo,
+    "int8-latency": int8_latency,
     **{f"slim-{name}": slim_table(name) for name in SLIM_TABLES},
     "latency-inference": latency("inference"),
     "latency-lite": latency("lite"),

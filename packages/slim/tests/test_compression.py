@@ -215,3 +215,62 @@ def test_bad_input_is_refused_by_name(trained, images, tmp_path):
     with pytest.raises(NotFoundError, match="none for 'image'; it has picture"):
         proa_slim.compress(model, tmp_path / "other.npz", {}, tmp_path)
     assert set(RECIPES) == {"int8", "mobilenet", "resnet"}
+
+
+class Gated(nn.Layer):
+    """A residual block with squeeze-and-excitation, as networks of users have it."""
+
+    def __init__(self, i, o, stride):
+        super().__init__()
+        self.conv1 = nn.Conv2D(i, o, 3, stride, 1, bias_attr=False)
+        self.norm1 = nn.BatchNorm2D(o)
+        self.conv2 = nn.Conv2D(o, o, 3, 1, 1, bias_attr=False)
+        self.norm2 = nn.BatchNorm2D(o)
+        self.squeeze, self.excite = nn.Conv2D(o, o // 4, 1), nn.Conv2D(o // 4, o, 1)
+        self.shortcut = None
+        if stride != 1 or i != o:
+            self.shortcut = nn.Sequential(
+                nn.Conv2D(i, o, 1, stride, bias_attr=False), nn.BatchNorm2D(o)
+            )
+
+    def forward(self, x):
+        relu = nn.functional.relu
+        y = self.norm2(self.conv2(relu(self.norm1(self.conv1(x)))))
+        mean = nn.functional.adaptive_avg_pool2d(y, 1)
+        y = y * nn.functional.hardsigmoid(self.excite(relu(self.squeeze(mean))))
+        return relu(y + (x if self.shortcut is None else self.shortcut(x)))
+
+
+class Written(nn.Layer):
+    """Its reshape names the size of the batch."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.norm = nn.Conv2D(1, 16, 3, 1, 1), nn.BatchNorm2D(16)
+        self.blocks = nn.Sequential(Gated(16, 16, 1), Gated(16, 24, 2))
+        self.drop, self.head = nn.Dropout(0.2), nn.Linear(24, 4)
+
+    def forward(self, x):
+        y = self.blocks(nn.functional.relu(self.norm(self.stem(x))))
+        y = nn.functional.adaptive_avg_pool2d(y, 1).reshape([x.shape[0], -1])
+        return self.head(self.drop(y))
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [["--target", "int8", "--prune", "0.3", "--epochs", "1"], ["--target", "weights4"]],
+)
+def test_the_command_takes_a_network_of_gates_and_residuals(flags, images, tmp_path):
+    proa.seed(0)
+    net = Written().eval()
+    model, data = tmp_path / "net.proa", tmp_path / "data.npz"
+    proa.jit.save(net, str(model), SPEC)
+    np.savez(data, image=images[0][:200])
+    out = tmp_path / "out"
+    limits = ["--max-drop", "100", "--out", str(out), "--quiet"]
+    assert main(["compress", str(model), "--data", str(data), *limits, *flags]) == 0
+    raw = (out / "model.proa").read_bytes()
+    assert len(raw) < model.stat().st_size
+    engine = engine_from_bytes(raw)
+    for count in (1, 3, 200):
+        assert engine.run([images[0][:count]])[0].shape == (count, 4)

@@ -214,3 +214,18 @@ def test_a_quantized_convolution_pads_as_its_layer(mode):
     rounded, exact = layer(x).numpy(), inner(x).numpy()
     # 8 bits: half a step of 1 / 127 of the greatest input and weight in each product.
     assert np.abs(rounded - exact).max() < 0.05 * np.abs(exact).max()
+
+
+@pytest.mark.parametrize("inside", [True, False])
+@pytest.mark.parametrize("with_spec", [True, False])
+def test_norms_are_folded_by_the_spec_or_in_a_sequential_inside(inside, with_spec):
+    proa.seed(4)
+    net = nn.Sequential(
+        nn.Conv2D(1, 6, 3, bias_attr=False), nn.BatchNorm2D(6), nn.ReLU(),
+        nn.Flatten(), nn.Linear(6 * 36, 8), nn.BatchNorm1D(8),
+    )  # fmt: skip
+    net = nn.Sequential(net) if inside else net
+    spec = [InputSpec([None, 1, 8, 8], "float32", "x")] if with_spec else None
+    student = QAT().quantize(net, spec)
+    kinds = [type(layer).__name__ for layer in student.sublayers()]
+    assert kinds.count("FoldedNorm") == (2 if inside or with_spec else 0)

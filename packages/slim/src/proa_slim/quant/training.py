@@ -95,7 +95,7 @@ class QAT:
             network: The trained network.
             input_spec: As for `proa.jit.save`. With it, products and their norms are
                 found in the recorded graph; without, where one follows the other in a
-                Sequential.
+                Sequential that is a layer of the network, not the network itself.
             inplace: Whether `network` itself is changed.
 
         Raises:
