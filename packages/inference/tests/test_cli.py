@@ -57,8 +57,8 @@ def test_optimize_takes_passes_out_and_adds_them(path, tmp_path, capsys):
     assert main(["inspect", out]) == 0
     assert "linear_act" not in capsys.readouterr().out
     assert {"fuse_bias", "fuse_epilogue"} & set(written_passes(out)) == {"fuse_bias"}
-    assert main(["optimize", path, out, "--append-pass", "round_recurrent"]) == 0
-    assert written_passes(out)[-2:] == ["round_recurrent", "chain_elementwise"]
+    assert main(["optimize", path, out, "--append-pass", "quantize_recurrent"]) == 0
+    assert written_passes(out)[-2:] == ["quantize_recurrent", "chain_elementwise"]
     assert main(["optimize", path, out, "--delete-pass", "none"]) == 1
     assert "got 'none'" in capsys.readouterr().err
 

@@ -45,7 +45,7 @@ def predictor_of(content, threads, integers):
     config.set_model_buffer(content)
     config.set_cpu_math_library_num_threads(threads)
     if integers:
-        config.pass_builder().append_pass("round_recurrent")
+        config.pass_builder().append_pass("quantize_recurrent")
     return create_predictor(config)
 
 

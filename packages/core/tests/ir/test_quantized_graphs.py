@@ -186,7 +186,7 @@ def test_states_of_recurrent_cells_are_multiplied_as_integers(cell: str) -> None
     inputs += [np.zeros((3, hidden), np.float32) for _ in range(states)]
     want = run(b.program, *inputs)
     names = [value.name for value in b.program.main.outputs]
-    assert apply(b.program, ["round_recurrent"])
+    assert apply(b.program, ["quantize_recurrent"])
     assert ops_of(b.program) == {"recurrent_int8": 1}
     assert [value.name for value in b.program.main.outputs] == names
     for whole, exact in zip(run(b.program, *inputs), want, strict=True):
@@ -202,4 +202,4 @@ def test_cells_that_are_not_bounded_or_not_constant_stay_in_floats() -> None:
         array = RNG.standard_normal((8, 8)).astype(np.float32)
         w = b.parameter("w", array) if parameter else b.input("w", "float32", (8, 8))
         b.output(b.recurrent(xg, w, h0, cell=cell)[0])
-        assert not apply(b.program, ["round_recurrent"])
+        assert not apply(b.program, ["quantize_recurrent"])

@@ -69,8 +69,8 @@ int test_editing(infer::Config* config) {
         PROA_NOT_FOUND);
   CHECK(status_of([&] { passes->DeletePass("fuse_bias"); },
                   "proa-infer optimize --delete-pass fuse_bias") == PROA_UNIMPLEMENTED);
-  CHECK(status_of([&] { passes->AppendPass("round_recurrent"); },
-                  "proa-infer optimize --append-pass round_recurrent") == PROA_UNIMPLEMENTED);
+  CHECK(status_of([&] { passes->AppendPass("quantize_recurrent"); },
+                  "proa-infer optimize --append-pass quantize_recurrent") == PROA_UNIMPLEMENTED);
   CHECK(status_of([&] { passes->ClearPasses(); }) == PROA_UNIMPLEMENTED);
   CHECK(status_of([&] { passes->InsertPass(all.size() + 1, kChains); }) == PROA_OUT_OF_RANGE);
   CHECK(status_of([&] { passes->DeletePass(all.size()); }) == PROA_OUT_OF_RANGE);

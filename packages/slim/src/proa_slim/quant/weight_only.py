@@ -38,7 +38,7 @@ _AXES = {op: axis for op, (_, axis) in PRODUCTS.items()} | {
     "embedding": 0,
 }
 #: Passes that let products of integers take the place of those of floats.
-_DYNAMIC = ("round_linear", "round_recurrent", "remove_dead_code")
+_DYNAMIC = ("round_linear", "quantize_recurrent", "remove_dead_code")
 #: Operators whose weights alone `quant_post_static` stores in 8 bits.
 WEIGHT_ALONE = ("embedding", "recurrent")
 _LEVELS = {8: 127, 16: 32767}

@@ -28,8 +28,8 @@ from proa.ir.passes.integers import (
     fuse_integer_mean,
     move_quantize_up,
 )
+from proa.ir.passes.quantize_recurrent import quantize_recurrent
 from proa.ir.passes.quantized import fuse_quantized
-from proa.ir.passes.recurrent_integers import round_recurrent
 from proa.ir.passes.scaled_convolution import (
     fold_scale,
     fuse_gated_activation,
@@ -70,7 +70,7 @@ PIPELINE: tuple[Pass, ...] = (
     Pass(split_batch_norm, level=4),
     Pass(chain_elementwise, level=4),
     Pass(round_linear, level=5),
-    Pass(round_recurrent, level=5),
+    Pass(quantize_recurrent, level=5),
 )
 #: The passes by name, in the same order.
 PASSES: dict[str, Pass] = {p.name: p for p in PIPELINE}

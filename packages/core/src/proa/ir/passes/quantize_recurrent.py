@@ -10,7 +10,7 @@ from proa.ir.program import Array, Node, Program, Value
 _BOUNDED = ("tanh", "lstm", "gru")
 
 
-def round_recurrent(program: Program) -> bool:
+def quantize_recurrent(program: Program) -> bool:
     """Multiply the states of recurrent cells in int8.
 
     1. recurrent(xg, w, h0, ..) -> recurrent_int8, with a scale for each row of w, and
