@@ -56,7 +56,7 @@ std::string pack_key(const Prepared& prepared, uint32_t i) {
   const BoundNode& node = prepared.node(i);
   const NodeRecord& record = prepared.model().node(i);
   std::string key;
-  append(&key, &node.op, 1);
+  append(&key, &node.op->id, 1);
   if (node.op->attr_size > 0) {
     append(&key, static_cast<const char*>(node.attrs), node.op->attr_size);
   }

@@ -125,7 +125,7 @@ Tensor detach(const Tensor& x) {
   if (x->has(TensorImpl::kSymbolic) && x->extras != nullptr) {
     impl->extra().handle = x->extras->handle;
   }
-  if (x->has(TensorImpl::kRowSparse)) {
+  if (x->has(TensorImpl::kRowSparse) && x->extras != nullptr) {
     impl->extra().rows = x->extras->rows;
     impl->extra().values = x->extras->values;
     impl->extra().table = x->extras->table;

@@ -3,6 +3,7 @@
 // that stay in cache, not in the arena. Output elements depend on the same input elements alone, so
 // results equal those of the steps one by one.
 #include "proa/base/arith.h"
+#include "proa/base/task_size.h"
 #include "proa/exec/plan.h"
 #include "proa/exec/same_layout.h"
 
@@ -14,7 +15,6 @@ constexpr size_t kBlockBytes = 32768;               // of the widest array in a 
 constexpr size_t kMinChainBytes = size_t{1} << 18;  // smaller arrays stay in cache anyway
 constexpr uint32_t kBuffers = 4;
 constexpr uint32_t kSlots = 48;
-constexpr int64_t kGrain = 16384;  // minimum elements of one task
 
 /// The view's step along axis a of a space of `rank` axes that it is broadcast to.
 int64_t step_along(const View& v, int rank, int a) {
@@ -141,7 +141,7 @@ void Plan::flatten(Chain* chain) {
     break;
   }
   const View space = slots_[lead];
-  int order[kMaxRank], count = 0;
+  int order[kMaxRank] = {}, count = 0;
   for (int a = 0; a < space.rank; ++a) {
     if (space.shape[a] == 1) continue;
     int at = count++;
@@ -191,7 +191,7 @@ void Plan::split(Chain* chain) {
   chain->splits = ceil_div(length, chain->width);
   chain->width = ceil_div(length, chain->splits);  // blocks of nearly equal width
   chain->splits = ceil_div(length, chain->width);
-  chain->grain = ceil_div(kGrain, chain->width * inner);
+  chain->grain = ceil_div(kElementTask, chain->width * inner);
   chain->blocks = chain->splits;
   for (int d = 0; d < chain->axis; ++d) chain->blocks *= chain->shape[d];
   for (uint32_t k = chain->slot; k < chain->slot + chain->slots; ++k) {

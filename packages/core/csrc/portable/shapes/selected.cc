@@ -50,8 +50,8 @@ Status shape_merge_rows(const Call& c) {
 // Every row of this rule begins its attributes with `axis: int`.
 Status shape_along_axis(const Call& c) {
   const int64_t axis = *static_cast<const int64_t*>(c.attrs);
-  const int rank = c.in[0].rank;
-  PROA_EXPECT(c, rank > 0 ? normal_axis(axis, rank) >= 0 : axis == 0 || axis == -1,
+  const View& x = c.in[0];
+  PROA_EXPECT(c, x.rank > 0 ? normal_axis(axis, x.rank) >= 0 : axis == 0 || axis == -1,
               "axis within the axes of x", named("axis", axis), shape_of(c, 0));
   return shape_same_all(c);
 }

@@ -2,6 +2,7 @@
 // Arrays seen as rows along some axes, for softmax, losses and normalisation. A row is processed
 // in blocks, which are read in place or copied (and 16-bit floats widened) to a buffer.
 #include "proa/base/dispatch.h"
+#include "proa/base/task_size.h"
 #include "proa/simd/gemm/pack.h"
 
 namespace proa::PROA_ISA {
@@ -191,6 +192,6 @@ PROA_INLINE void read_into(const Row& r, C* value) {
 }
 
 /// The grain of rows for one task.
-PROA_INLINE int64_t row_grain(int64_t width) { return 1 + 8192 / (width + 1); }
+PROA_INLINE int64_t row_grain(int64_t width) { return 1 + kRowTask / (width + 1); }
 
 }  // namespace proa::PROA_ISA

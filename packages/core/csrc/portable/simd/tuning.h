@@ -1,13 +1,16 @@
 #pragma once
-// Blocking sizes of matrix products and convolutions, in three tables: register tiles, one row per
-// instruction set; blocks of sums, which results depend on and which are therefore the same
-// everywhere; and blocks of data, one row per cache profile, which affect speed alone.
+// What the speed of kernels is tuned by. Blocking sizes of matrix products and convolutions are in
+// three tables: register tiles, one row per instruction set; blocks of sums, which results depend
+// on and which are therefore the same everywhere; and blocks of data, one row per cache profile,
+// which affect speed alone. Paths of products and prefetch distances are between them, task sizes
+// in base/task_size.h.
 //
 // Each table names the benchmark that chose its values. To change one, run that before and after,
 // interleaved; docs/speed.md says how figures are taken.
 #include <stdint.h>
 
 #include "proa/base/settings.h"
+#include "proa/base/task_size.h"
 #include "proa/simd/vec_isa.h"
 
 namespace proa::PROA_ISA {
@@ -42,6 +45,38 @@ constexpr int64_t kImplicitWeight = 768 << 10;  // bytes up to which convolution
 constexpr int64_t kImplicitPairs = 1536 << 10;  // the same of pairs of BF16
 constexpr int64_t kGradWeightPanel = 24 << 10;  // bytes of a panel of patches, on the stack, in L1
 constexpr int64_t kGradTileBytes = 512 << 10;   // of transformed tiles in Winograd's gradient
+
+// -- paths of products ---------------------------------------------------------------------------
+// Numbers of panels at which gemm.cc changes how operands are packed. The terms of a sum and their
+// order are the same on every path.
+//
+// Measured with float32 products on a Zen 4 (EPYC, AVX-512, one thread, 24 November 2026), minima
+// of two interleaved rounds, as times over those of the values here. kFewPanelsA of 2, 3, 5, 6 and
+// 8, 15 shapes of 28 to 112 rows: 0.99 to 1.00, where shapes with prepacked b spread by 5 %.
+// kFewPanelsB of 0, 2, 4 and 6, 512 rows and 32 to 192 columns: 1.02, 1.01, 1.00, 1.00.
+// kInPlacePanelsB of 0, 4, 12 and 16, 128 to 512 columns: 1.02, 1.01, 1.00, 1.00. kPackRows of 4,
+// 8, 32 and 64, squares of 512 and larger products: 1.01, 1.00, 1.00, 0.99 (one spreads by 7 %).
+// kColumnTasks is not measured: it matters on more cores than two.
+constexpr int64_t kFewPanelsA = 4;      // up to which b is packed a panel at a time, if at all
+constexpr int64_t kFewPanelsB = 3;      // up to which rows of a are copied, not transposed
+constexpr int64_t kInPlacePanelsB = 8;  // up to which rows of a are read in place
+constexpr int64_t kPackRows = 16;       // rows of b packed at a time
+constexpr int64_t kColumnTasks = 16;    // of a product of few panels of a, if b is prepacked
+
+// -- prefetch distances --------------------------------------------------------------------------
+// Measured as above, with half and twice each value. kRowsAhead, kStepsAheadA and kStepsAheadB:
+// products of 64 to 1024 rows, 0.98 to 1.02. kBlocksAhead, kLinesAhead: products of transposed b
+// and of float16, 0.96 to 1.01. kAheadBytes: of 4096, batch norm of arrays out of cache 0.92, of
+// arrays in cache 1.01 to 1.06, sums of long rows 0.99 to 1.10; of 1024, 1.04 to 1.10, 0.97 to
+// 0.99 and 1.01 to 1.12. kTableRowsAhead: look-ups of rows of 64, 256 and 512 bytes, with 8 0.89,
+// 1.08 and 1.02, with 32 1.07, 1.07 and 0.99.
+constexpr int64_t kRowsAhead = 32;     // steps of k: rows of b that run_and_pack_b reads in place,
+constexpr int64_t kStepsAheadA = 12;   // panels of a, mostly in the second-level cache,
+constexpr int64_t kStepsAheadB = 8;    // and those of b
+constexpr int64_t kBlocksAhead = 4;    // blocks of lanes that are transposed into a panel
+constexpr int64_t kLinesAhead = 16;    // lines that are widened
+constexpr int64_t kAheadBytes = 2048;  // of a loop over memory: bandwidth times latency
+constexpr int64_t kTableRowsAhead = 16;  // rows of a table that indices name
 
 // -- blocks of data ------------------------------------------------------------------------------
 /// Sizes in bytes.

@@ -9,6 +9,7 @@
 #include "proa/base/half.h"
 #include "proa/base/inline.h"
 #include "proa/base/settings.h"
+#include "proa/simd/tuning.h"
 #include "proa/simd/vec_isa.h"
 
 namespace proa::PROA_ISA {
@@ -110,8 +111,7 @@ template <class T>
 PROA_INLINE void prefetch(const T* p) {
   if constexpr (kHasLarge) __builtin_prefetch(reinterpret_cast<const uint8_t*>(p));
 }
-/// The prefetch distance of a loop over memory in bytes: bandwidth times latency.
-constexpr int64_t kAheadBytes = 2048;
+/// As far ahead as a loop over memory prefetches.
 template <class T>
 PROA_INLINE void prefetch_ahead(const T* p) {
   prefetch(reinterpret_cast<const uint8_t*>(p) + kAheadBytes);

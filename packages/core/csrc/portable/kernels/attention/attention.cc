@@ -41,25 +41,25 @@ struct Buffers {
 
 template <class C>
 C peak_of_row(const C* s, int64_t n, C peak) {
-  constexpr int w = kLanesOf<C>;
+  constexpr int kWidth = kLanesOf<C>;
   Vec<C> largest = splat(peak);
   int64_t j = 0;
-  for (; j + w <= n; j += w) {
+  for (; j + kWidth <= n; j += kWidth) {
     const Vec<C> v = load(s + j);
     largest = v > largest ? v : largest;
   }
   for (; j < n; ++j) largest[0] = s[j] > largest[0] ? s[j] : largest[0];
-  for (int i = 1; i < w; ++i) largest[0] = largest[i] > largest[0] ? largest[i] : largest[0];
+  for (int i = 1; i < kWidth; ++i) largest[0] = largest[i] > largest[0] ? largest[i] : largest[0];
   return largest[0];
 }
 
 /// s = exp(s - peak); returns the sum.
 template <class C>
 C exponentials(C* s, int64_t n, C peak) {
-  constexpr int w = kLanesOf<C>;
+  constexpr int kWidth = kLanesOf<C>;
   Vec<C> sum = {};
   int64_t j = 0;
-  for (; j + w <= n; j += w) {
+  for (; j + kWidth <= n; j += kWidth) {
     const Vec<C> e = exp_of(load(s + j) - peak);
     store(s + j, e);
     sum += e;
@@ -73,9 +73,9 @@ C exponentials(C* s, int64_t n, C peak) {
 
 template <class C>
 void scale_row(C* s, int64_t n, C factor) {
-  constexpr int w = kLanesOf<C>;
-  for (int64_t j = 0; j < n; j += w) {
-    const int64_t some = min(w, n - j);
+  constexpr int kWidth = kLanesOf<C>;
+  for (int64_t j = 0; j < n; j += kWidth) {
+    const int64_t some = min(kWidth, n - j);
     store_n(s + j, load_n(s + j, some) * factor, some);
   }
 }

@@ -11,6 +11,7 @@
 
 #include "proa/base/arith.h"
 #include "proa/base/dispatch.h"
+#include "proa/base/task_size.h"
 #include "proa/gen/attrs/conv.h"
 #include "proa/kernels/conv/depthwise_weight.h"
 #include "proa/kernels/conv/geometry.h"
@@ -25,7 +26,6 @@ namespace proa::PROA_ISA {
 namespace {
 
 constexpr int64_t kTasks = 8;
-constexpr int64_t kGrainMacs = 1 << 19;
 constexpr int64_t kMaxPixelStride = 512;  // bytes between pixels of dy that do not evict each other
 constexpr int64_t kTakenPanels = (256 + kTileRows - 1) / kTileRows;  // of dy, at a time
 
@@ -490,12 +490,13 @@ void add_part(const Call& call, const Part& s, uint8_t* sums, int64_t ld, T* tak
           pack_outs(s, row, m.rows, block + b, taken + b * j.block());
       });
       const int64_t work = m.blocks * m.each() * j.height * j.steps * j.width;
-      parallel_for(call, j.cols * m.splits, 1 + kGrainMacs / work, [&](int64_t begin, int64_t end) {
-        alignas(64) T panel[kGradWeightPanel / sizeof(T)];
-        for (int64_t i = begin; i < end; ++i)
-          multiply(s, m, i / m.splits, i % m.splits, pointwise && i == begin && block == 0, taken,
-                   panel, sums, ld);
-      });
+      parallel_for(call, j.cols * m.splits, 1 + kGemmTaskMacs / work,
+                   [&](int64_t begin, int64_t end) {
+                     alignas(64) T panel[kGradWeightPanel / sizeof(T)];
+                     for (int64_t i = begin; i < end; ++i)
+                       multiply(s, m, i / m.splits, i % m.splits,
+                                pointwise && i == begin && block == 0, taken, panel, sums, ld);
+                   });
     }
 }
 
@@ -539,7 +540,7 @@ PaddedInput read_input(const Call& call, const Job& j, const View& x, const Padd
   return f;
 }
 
-/// Of the copy of x.
+/// Bytes of the copy of x, 0 where it is read in place.
 size_t input_bytes(const Job& j) {
   return j.x_here ? 0 : align64(padded_bytes(j.c.x, j.x_shape, j.pairs && !j.direct));
 }

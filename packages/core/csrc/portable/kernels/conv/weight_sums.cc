@@ -2,6 +2,7 @@
 
 #include "proa/base/arith.h"
 #include "proa/base/dispatch.h"
+#include "proa/base/task_size.h"
 #include "proa/simd/gemm/pack.h"
 
 namespace proa::PROA_ISA {
@@ -69,7 +70,7 @@ void write(const Call& call, const Convolution& c, const WeightSums& s, int64_t 
   const int64_t taps = c.taps_h * c.taps_w, window = taps * c.depth;
   const bool innermost =
       dw.stride[1] == taps && (taps == 1 || (dw.stride[3] == 1 && dw.stride[2] == c.taps_w));
-  parallel_for(call, c.outs, 1 + 16384 / (window + 1), [&](int64_t begin, int64_t end) {
+  parallel_for(call, c.outs, 1 + kElementTask / (window + 1), [&](int64_t begin, int64_t end) {
     for (int64_t o = begin; o < end; ++o) {
       S* const to = dw.as<S>() + (group * c.outs + o) * dw.stride[0];
       if constexpr (sizeof(S) == 2 && !kSmallBuild) {

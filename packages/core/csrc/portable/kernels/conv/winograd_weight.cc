@@ -3,6 +3,7 @@
 
 #include "proa/base/dispatch.h"
 #include "proa/base/settings.h"
+#include "proa/base/task_size.h"
 #include "proa/simd/conv/winograd.h"
 #include "proa/simd/conv/winograd_tiles.h"
 #include "proa/simd/tuning.h"
@@ -14,7 +15,6 @@ namespace {
 // cache, as all sums are read and written for them.
 constexpr int64_t kMinWideTiles = 128;
 constexpr int64_t kPixels = 128;  // with fewer, products that cancel would show
-constexpr int64_t kGrainMacs = 1 << 17;
 constexpr int64_t kTaps = 3;
 
 /// Rows whose distance is a power of two would evict each other.
@@ -125,7 +125,7 @@ PROA_INLINE void read_taps(const float* sums, int64_t point, float* to) {
 
 template <class S>
 void write_kernels(const Call& call, const Convolution& c, const Layout& l, const View& dw) {
-  parallel_for(call, c.outs, 1 + kGrainMacs / (c.depth * kPoints * 4),
+  parallel_for(call, c.outs, 1 + kWinogradTaskMacs / (c.depth * kPoints * 4),
                [&](int64_t begin, int64_t end) {
                  alignas(64) float taps[kTaps * kTaps * kLanes];
                  for (int64_t o = begin; o < end; ++o)
@@ -166,7 +166,7 @@ Status winograd_weight(const Call& call, const Convolution& c, const PaddedInput
   const Tiles of_dy = {dy, c.rows, c.cols, 0, 0, l.down, l.across, c.outs, lines};
   for (int64_t first = 0; first < l.tiles; first += l.taken) {
     const int64_t count = min(l.tiles - first, l.taken);
-    parallel_for(call, count, 1 + kGrainMacs / (kPoints * (l.x.tile + l.dy.tile)),
+    parallel_for(call, count, 1 + kWinogradTaskMacs / (kPoints * (l.x.tile + l.dy.tile)),
                  [&](int64_t begin, int64_t end) {
                    transform_tiles(of_x, first + begin, first + end, l.x, begin, transform_x);
                    transform_tiles(of_dy, first + begin, first + end, l.dy, begin, transform_dy);

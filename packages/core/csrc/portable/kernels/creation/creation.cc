@@ -1,6 +1,7 @@
 // Arrays from nothing but attributes.
 #include <math.h>
 
+#include "proa/base/task_size.h"
 #include "proa/gen/attrs/creation.h"
 #include "proa/kernels/elementwise/convert.h"
 #include "proa/kernels/movement/copy.h"
@@ -20,7 +21,7 @@ template <class T, class F>
 Status generate(const Call& c, DType as, F&& at) {
   const View& out = c.out[0];
   const int64_t size = static_cast<int64_t>(size_of(out.dtype));
-  parallel_for(c, out.numel(), 16384, [&](int64_t begin, int64_t end) {
+  parallel_for(c, out.numel(), kElementTask, [&](int64_t begin, int64_t end) {
     constexpr int64_t kBlock = 256;
     T block[kBlock];
     alignas(16) uint8_t converted[kBlock * 16];

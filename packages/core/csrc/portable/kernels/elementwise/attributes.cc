@@ -1,4 +1,5 @@
 // Elementwise ops with numbers as attributes: cast, clip, scale.
+#include "proa/base/task_size.h"
 #include "proa/gen/attrs/unary.h"
 #include "proa/kernels/elementwise/functions.h"
 #include "proa/kernels/movement/copy.h"
@@ -15,7 +16,7 @@ Status convert_array(const Call& c) {
   const View &x = c.in[0], &y = c.out[0];
   if (x.dtype == y.dtype) return copy(c, x, y);
   if (x.contiguous() && y.contiguous()) {
-    parallel_for(c, y.numel(), 16384, [&](int64_t begin, int64_t end) {
+    parallel_for(c, y.numel(), kElementTask, [&](int64_t begin, int64_t end) {
       convert(x.dtype, x.as<uint8_t>() + begin * static_cast<int64_t>(size_of(x.dtype)), y.dtype,
               y.as<uint8_t>() + begin * static_cast<int64_t>(size_of(y.dtype)), end - begin);
     });

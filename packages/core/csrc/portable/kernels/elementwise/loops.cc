@@ -2,13 +2,13 @@
 
 #include <string.h>
 
+#include "proa/base/task_size.h"
 #include "proa/kernels/movement/copy.h"
 
 namespace proa::PROA_ISA {
 
 namespace {
 
-constexpr int64_t kGrain = 16384;      // minimum elements of one task
 constexpr int64_t kBlockBytes = 4096;  // of every gathered or converted operand
 constexpr int64_t kShortRow = 48;      // rows below this are gathered several at a time
 
@@ -233,24 +233,25 @@ void run_tiled(const Call& c, const Plan& plan, int d) {
   Nest outer = nest;  // the other dimensions
   outer.shape[d] = outer.shape[last] = 1;
   const int64_t size = (height < tall ? height : tall) * (width < broad ? width : broad);
-  parallel_for(c, outer.size() * down * right, 1 + kGrain / size, [&](int64_t begin, int64_t end) {
-    Buffers buffers;
-    for (int64_t t = begin; t < end; ++t) {
-      const int64_t top = t / right % down * tall, left = t % right * broad;
-      const int64_t bottom = height - top < tall ? height : top + tall;
-      const int64_t stop = width - left < broad ? width : left + broad;
-      Cursor at;
-      at.seek(outer, t / (down * right));
-      for (int64_t i = top; i < bottom; i += kTileRows)
-        for (int64_t j = left; j < stop; j += wide) {
-          int64_t offset[kMaxOperands];
-          for (int k = 0; k < plan.n; ++k)
-            offset[k] = at.offset[k] + i * nest.stride[k][d] + j * nest.stride[k][last];
-          run_tile(plan, d, offset, bottom - i < kTileRows ? bottom - i : kTileRows,
-                   stop - j < wide ? stop - j : wide, &buffers);
+  parallel_for(
+      c, outer.size() * down * right, 1 + kElementTask / size, [&](int64_t begin, int64_t end) {
+        Buffers buffers;
+        for (int64_t t = begin; t < end; ++t) {
+          const int64_t top = t / right % down * tall, left = t % right * broad;
+          const int64_t bottom = height - top < tall ? height : top + tall;
+          const int64_t stop = width - left < broad ? width : left + broad;
+          Cursor at;
+          at.seek(outer, t / (down * right));
+          for (int64_t i = top; i < bottom; i += kTileRows)
+            for (int64_t j = left; j < stop; j += wide) {
+              int64_t offset[kMaxOperands];
+              for (int k = 0; k < plan.n; ++k)
+                offset[k] = at.offset[k] + i * nest.stride[k][d] + j * nest.stride[k][last];
+              run_tile(plan, d, offset, bottom - i < kTileRows ? bottom - i : kTileRows,
+                       stop - j < wide ? stop - j : wide, &buffers);
+            }
         }
-    }
-  });
+      });
 }
 
 /// The common case at the least cost: every array dense, of one shape, and computed as stored.
@@ -263,7 +264,7 @@ bool run_dense(const Call& c, DenseLoop loop, const Operand* operands, int n, co
       if (v.shape[d] != y.shape[d]) return false;
     }
   }
-  parallel_for(c, y.numel(), kGrain, [&](int64_t begin, int64_t end) {
+  parallel_for(c, y.numel(), kElementTask, [&](int64_t begin, int64_t end) {
     void* p[kMaxOperands];
     for (int k = 0; k < n; ++k) {
       p[k] = operands[k].view.as<uint8_t>() +
@@ -310,12 +311,12 @@ Status run_loop(const Call& c, DenseLoop loop, const Operand* operands, int n, i
     plan.all_direct &= plan.direct[k];
   }
   // Small libraries do without: results are the same.
-  const int other = computes(DType::kF64) && size >= kGrain ? across(plan) : -1;
+  const int other = computes(DType::kF64) && size >= kElementTask ? across(plan) : -1;
   if (other >= 0) {
     run_tiled(c, plan, other);
     return Status::kOk;
   }
-  parallel_for(c, size, kGrain, [&](int64_t begin, int64_t end) {
+  parallel_for(c, size, kElementTask, [&](int64_t begin, int64_t end) {
     if (plan.all_direct) {
       run_direct(plan, begin, end);
     } else {

@@ -290,7 +290,7 @@ void add_rows(const Call& c, const IndexLoop& w) {
 /// Reads rows too short for the hardware prefetcher: each is prefetched some rows ahead.
 template <class I>
 void read_rows(const IndexLoop& w, int64_t begin, int64_t end) {
-  constexpr int64_t kAhead = 16, kLine = 64;
+  constexpr int64_t kLine = 64;
   const int64_t size = static_cast<int64_t>(size_of(w.big.dtype)), count = w.nest.shape[0];
   const int64_t bytes = w.nest.shape[1] * size, rows = w.coordinates[0].size;
   const int64_t from_step = w.coordinates[0].stride * size;
@@ -302,8 +302,8 @@ void read_rows(const IndexLoop& w, int64_t begin, int64_t end) {
     return w.big.as<const uint8_t>() + (row < 0 ? row + rows : row) * from_step;
   };
   for (int64_t i = begin; i < end; ++i) {
-    if (i + kAhead < count) {
-      const uint8_t* const later = row_at(i + kAhead);
+    if (i + kTableRowsAhead < count) {
+      const uint8_t* const later = row_at(i + kTableRowsAhead);
       for (int64_t k = 0; k < bytes; k += kLine) prefetch(later + k);
     }
     uint8_t* const to = w.small.as<uint8_t>() + i * to_step;
@@ -321,22 +321,22 @@ void read_rows(const IndexLoop& w, int64_t begin, int64_t end) {
 template <class I>
 Status run_typed(const Call& c, const IndexLoop& w, Mode mode) {
   const int64_t total = w.nest.size();
-  constexpr int64_t kGrain = 16384, kShort = 512;  // elements; bytes
+  constexpr int64_t kShort = 512;  // bytes
   if (mode == Mode::kRead && w.reads_rows() &&
       w.nest.shape[1] * static_cast<int64_t>(size_of(w.big.dtype)) <= kShort) {
-    parallel_for(c, w.nest.shape[0], kGrain / w.nest.shape[1] + 1,
+    parallel_for(c, w.nest.shape[0], kElementTask / w.nest.shape[1] + 1,
                  [&](int64_t begin, int64_t end) { read_rows<I>(w, begin, end); });
     return Status::kOk;
   }
   if (mode == Mode::kRead) {
     bool inside = true;
-    parallel_for(c, total, kGrain, [&](int64_t begin, int64_t end) {
+    parallel_for(c, total, kElementTask, [&](int64_t begin, int64_t end) {
       if (!run_part<I>(w, mode, begin, end, 0, INT64_MAX))
         __atomic_store_n(&inside, false, __ATOMIC_RELAXED);
     });
     return inside ? Status::kOk : Status::kOutOfRange;
   }
-  if (total < 2 * kGrain || w.depth == 0) {
+  if (total < 2 * kElementTask || w.depth == 0) {
     run_part<I>(w, mode, 0, total, 0, INT64_MAX);
     return Status::kOk;
   }

@@ -1,5 +1,6 @@
 // z = x @ y over the last two axes, by the packed product; where y is one matrix the batch of x
 // becomes rows. Integers take a plain loop.
+#include "proa/base/task_size.h"
 #include "proa/simd/gemm/unpacked.h"
 
 namespace proa::PROA_ISA {
@@ -7,7 +8,6 @@ namespace {
 
 constexpr int64_t kSlots = 8;            // chunks of a batch that run in parallel
 constexpr int64_t kSplitWork = 1 << 21;  // multiply-adds of a product that is split itself
-constexpr int64_t kGrainMacs = 1 << 18;  // multiply-adds worth handing to another thread
 constexpr int64_t kCallWork = 1 << 9;    // the cost of a product besides its multiply-adds
 
 /// Batch axes of x, y and z, aligned to those of z; broadcast axes have stride 0.
@@ -103,7 +103,7 @@ int64_t slots_of(const Product& p, int64_t count) {
 void multiply_small_batch(const Call& c, const Product& p) {
   const UnpackedGemm s = unpacked_gemm(p);
   const Batch batch = batch_of(c);
-  const int64_t grain = 1 + kGrainMacs / (p.m * p.n * p.k + kCallWork);
+  const int64_t grain = 1 + kSmallMTaskMacs / (p.m * p.n * p.k + kCallWork);
   int64_t ahead[2] = {};  // bytes from a matrix to the next
   for (int v = 0; v < 2 && batch.rank > 0; ++v)
     ahead[v] = batch.stride[v][batch.rank - 1] * static_cast<int64_t>(size_of(p.dtype));
@@ -142,7 +142,7 @@ void multiply_batch(const Call& c) {
     }
   };
   if (slots == 1) return run(0);
-  const int64_t grain = 1 + kGrainMacs * slots / (batch.count * (p.m * p.n * p.k + kCallWork));
+  const int64_t grain = 1 + kSmallMTaskMacs * slots / (batch.count * (p.m * p.n * p.k + kCallWork));
   parallel_for(c, slots, grain, [&](int64_t begin, int64_t end) {
     for (int64_t slot = begin; slot < end; ++slot) run(slot);
   });

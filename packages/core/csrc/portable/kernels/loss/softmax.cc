@@ -2,6 +2,7 @@
 // exp cannot overflow.
 #include "proa/kernels/loss/softmax.h"
 
+#include "proa/base/task_size.h"
 #include "proa/gen/attrs/loss.h"
 
 namespace proa::PROA_ISA {
@@ -98,7 +99,7 @@ void for_strips(const Call& c, const Rows& x, int64_t run, F body) {
   const int64_t fit = 65536 / (x.width + 1) / kLanes * kLanes, smallest = 2 * kLanes;
   const int64_t strip = fit > kWidest ? kWidest : fit < smallest ? smallest : fit;
   const int64_t strips = (run + strip - 1) / strip;
-  parallel_for(c, x.count / run * strips, 1 + 16384 / (strip * x.width + 1),
+  parallel_for(c, x.count / run * strips, 1 + kElementTask / (strip * x.width + 1),
                [&](int64_t begin, int64_t end) {
                  for (int64_t i = begin; i < end; ++i) {
                    const int64_t first = i % strips * strip, left = run - first;

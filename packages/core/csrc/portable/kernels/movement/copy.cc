@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "proa/base/dispatch.h"
+#include "proa/base/task_size.h"
 #include "proa/kernels/elementwise/convert.h"
 #include "proa/kernels/elementwise/nest.h"
 #include "proa/simd/vec_stream.h"
@@ -23,7 +24,6 @@ void copy_prefetching(const uint8_t* x, uint8_t* y, int64_t n, const uint8_t* ne
 
 namespace {
 
-constexpr int64_t kGrain = 32768;    // elements one pattern of work has at least
 constexpr int64_t kTile = 32;        // rows and columns of a transposed tile: both sides fit L1
 constexpr int64_t kLarge = 1 << 18;  // bytes from which on memory, not the caches, is what counts
 
@@ -282,7 +282,7 @@ Status copy(const Call& c, const View& from, const View& to) {
   nest.simplify();
   if (nest.rank == 0 || (nest.rank == 1 && nest.stride[0][0] == 1 && nest.stride[1][0] == 1)) {
     if (from.data == to.data) return Status::kOk;
-    parallel_for(c, size, kGrain, [&](int64_t begin, int64_t end) {
+    parallel_for(c, size, kCopyTask, [&](int64_t begin, int64_t end) {
       copy_dense(from.as<uint8_t>() + begin * static_cast<int64_t>(bytes),
                  to.as<uint8_t>() + begin * static_cast<int64_t>(bytes),
                  (end - begin) * static_cast<int64_t>(bytes), large);
@@ -296,7 +296,7 @@ Status copy(const Call& c, const View& from, const View& to) {
   }
   if (nest.rank == 1) {
     PROA_MOVED(bytes, T, {
-      parallel_for(c, size, kGrain, [&](int64_t begin, int64_t end) {
+      parallel_for(c, size, kCopyTask, [&](int64_t begin, int64_t end) {
         const Plane plane = {1, end - begin,       0,     nest.stride[0][0],
                              0, nest.stride[1][0], large, false};
         copy_plane(from.as<const T>() + begin * nest.stride[1][0],
@@ -320,7 +320,7 @@ Status copy(const Call& c, const View& from, const View& to) {
                        streamed};
   nest.rank -= 2;
   // A multiple of the tile, so that chunks split planes between tiles.
-  int64_t grain = (kGrain / plane.columns + kTile - 1) / kTile * kTile;
+  int64_t grain = (kCopyTask / plane.columns + kTile - 1) / kTile * kTile;
   if (grain < 1) grain = kTile;
   if (streamed && grain < kRun) grain = kRun;
   PROA_MOVED(bytes, T, {
@@ -362,7 +362,7 @@ Status fill(const Call& c, const View& to, const void* value) {
   if (!to.contiguous()) return copy(c, one, to);
   const size_t bytes = size_of(to.dtype);
   const bool large = to.numel() * static_cast<int64_t>(bytes) >= kLarge;
-  parallel_for(c, to.numel(), kGrain, [&](int64_t begin, int64_t end) {
+  parallel_for(c, to.numel(), kCopyTask, [&](int64_t begin, int64_t end) {
     uint8_t* const from = to.as<uint8_t>() + begin * static_cast<int64_t>(bytes);
     if (kHasLarge && large) {
       fill_prefetching(bytes, value, from, end - begin);

@@ -1,6 +1,7 @@
 // Ops that copy elements to other places: each is a few calls of copy() on parts of its arrays.
 #include "proa/base/dispatch.h"
 #include "proa/base/expect.h"
+#include "proa/base/task_size.h"
 #include "proa/gen/attrs/movement.h"
 #include "proa/gen/attrs/sampling.h"
 #include "proa/gen/shapes.h"
@@ -292,7 +293,7 @@ Status triangle(const Call& c, int64_t diagonal, bool keep_low) {
   nest.add(x);
   nest.rank -= 1;  // rows of all planes
   PROA_MOVED(size_of(x.dtype), T, {
-    parallel_for(c, nest.size(), 16384 / columns + 1, [&](int64_t begin, int64_t end) {
+    parallel_for(c, nest.size(), kElementTask / columns + 1, [&](int64_t begin, int64_t end) {
       Cursor at;
       at.seek(nest, begin);
       for (int64_t r = begin; r < end; ++r, at.advance(nest, 1)) {

@@ -1,12 +1,11 @@
 #include "proa/kernels/norm/channel_map.h"
 
 #include "proa/base/dispatch.h"
+#include "proa/base/task_size.h"
 #include "proa/simd/vec.h"
 
 namespace proa::PROA_ISA {
 namespace {
-
-constexpr int64_t kAcrossGrain = 16384;  // elements
 
 /// Some contiguous channels of one element; kWhole of them if that is a whole vector.
 template <bool kWhole, bool kGated, class T>
@@ -88,7 +87,7 @@ template <class T>
 void map(const Call& call, const Columns& x, const Columns* other, const Columns& out,
          const Factors<Compute<T>>& f) {
   const bool across = x.stride == 1 && out.stride == 1 && (other == nullptr || other->stride == 1);
-  parallel_for(call, x.count, 1 + (across ? kAcrossGrain : 131072) / (x.n + 1),
+  parallel_for(call, x.count, 1 + (across ? kElementTask : 131072) / (x.n + 1),
                [&](int64_t begin, int64_t end) {
                  if (across)
                    map_across<false, T>(x, other, out, f, {}, begin, end);
@@ -108,7 +107,7 @@ Status map_channels(const Call& call, const Columns& x, const Columns* other, co
 void map_gated_channels(const Call& call, const Columns& x, const Columns& other,
                         const Columns& out, void* factors, int64_t apart, const Gate& gate) {
   const Factors<float> f(factors, apart);
-  parallel_for(call, x.count, 1 + kAcrossGrain / (x.n + 1), [&](int64_t begin, int64_t end) {
+  parallel_for(call, x.count, 1 + kElementTask / (x.n + 1), [&](int64_t begin, int64_t end) {
     map_across<true, float>(x, &other, out, f, gate, begin, end);
   });
 }

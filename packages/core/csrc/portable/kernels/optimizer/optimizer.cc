@@ -265,7 +265,7 @@ struct RowSteps {
   Status run(int64_t low, int64_t high) const {
     const SgdRows<VF> sgd(*static_cast<const SgdRowsAttrs*>(attrs));
     // A row is updated after the rows that follow it have been prefetched.
-    constexpr int64_t kLooked = 256, kAhead = 16;
+    constexpr int64_t kLooked = 256, kAhead = kTableRowsAhead;
     RowIndex met[kAhead + kLooked];
     int64_t waiting = 0;
     for (int64_t begin = 0; begin < rows.shape[0]; begin += kLooked) {

@@ -2,6 +2,7 @@
 // from their first element, so that no sentinel for "none yet" is needed.
 #include <math.h>
 
+#include "proa/base/task_size.h"
 #include "proa/gen/attrs/pool.h"
 #include "proa/kernels/pool/window.h"
 
@@ -230,17 +231,18 @@ template <class T>
 void max_planes(const Call& call, const View& x, const View& y, const Axis& down,
                 const Axis& along) {
   const int64_t work = y.shape[2] * y.shape[3] * down.kernel * along.kernel;
-  parallel_for(call, y.shape[0] * y.shape[1], 1 + 32768 / (work + 1), [&](int64_t b, int64_t e) {
-    alignas(64) float line[kLinePadding];
-    for (float& v : line) v = -INFINITY;
-    for (int64_t k = b; k < e; ++k) {
-      const int64_t n = k / y.shape[1], c = k % y.shape[1];
-      const T* plane = x.as<const T>() + n * x.stride[0] + c * x.stride[1];
-      T* to = y.as<T>() + n * y.stride[0] + c * y.stride[1];
-      for (int64_t i = 0; i < y.shape[2]; ++i)
-        max_line(x, plane, down.at(i), along, line, to + i * y.stride[2]);
-    }
-  });
+  parallel_for(call, y.shape[0] * y.shape[1], 1 + kCopyTask / (work + 1),
+               [&](int64_t b, int64_t e) {
+                 alignas(64) float line[kLinePadding];
+                 for (float& v : line) v = -INFINITY;
+                 for (int64_t k = b; k < e; ++k) {
+                   const int64_t n = k / y.shape[1], c = k % y.shape[1];
+                   const T* plane = x.as<const T>() + n * x.stride[0] + c * x.stride[1];
+                   T* to = y.as<T>() + n * y.stride[0] + c * y.stride[1];
+                   for (int64_t i = 0; i < y.shape[2]; ++i)
+                     max_line(x, plane, down.at(i), along, line, to + i * y.stride[2]);
+                 }
+               });
 }
 
 template <class T>

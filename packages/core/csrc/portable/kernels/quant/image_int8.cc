@@ -3,14 +3,14 @@
 #include <string.h>
 
 #include "proa/base/arith.h"
+#include "proa/base/task_size.h"
 #include "proa/gen/attrs/quant.h"
 #include "proa/kernels/quant/int8_epilogue.h"
 
 namespace proa::PROA_ISA {
 namespace {
 
-constexpr int64_t kGrain = 1 << 15;  // elements
-constexpr int kVecs = 4;             // of channels at a time
+constexpr int kVecs = 4;  // of channels at a time
 
 /// The first `some` of kLanes elements from p on; 0 if there are none.
 PROA_INLINE VI load_some(const int8_t* p, int64_t stride, int64_t some) {
@@ -47,7 +47,7 @@ Status gate_int8(const Call& c) {
   const Int8Rounding rounding(a.out_scale);
   const VF step = splat(static_cast<float>(a.x_scale));
   parallel_for(
-      c, x.shape[0] * rows, 1 + kGrain / (cols * channels + 1), [&](int64_t begin, int64_t end) {
+      c, x.shape[0] * rows, 1 + kCopyTask / (cols * channels + 1), [&](int64_t begin, int64_t end) {
         for (int64_t t = begin; t < end; ++t) {
           const int64_t n = t / rows, h = t - n * rows;
           const int8_t* from = x.as<const int8_t>() + n * x.stride[0] + h * x.stride[2];
@@ -74,7 +74,7 @@ Status mean_int8(const Call& c) {
   const VF factor = splat(static_cast<float>(scale / static_cast<double>(rows * cols)));
   constexpr int64_t kBlock = kVecs * kLanes;
   const int64_t blocks = ceil_div(channels, kBlock);
-  parallel_for(c, x.shape[0] * blocks, 1 + kGrain / (rows * cols * kBlock + 1),
+  parallel_for(c, x.shape[0] * blocks, 1 + kCopyTask / (rows * cols * kBlock + 1),
                [&](int64_t begin, int64_t end) {
                  for (int64_t t = begin; t < end; ++t) {
                    const int64_t n = t / blocks, k = (t - n * blocks) * kBlock;

@@ -1,5 +1,6 @@
 // Elementwise int8 quantization: symmetric, q = clamp(round(x / scale), -127, 127), and affine,
 // with a zero point; dequantization, fake quantization, and sums and products of int8.
+#include "proa/base/task_size.h"
 #include "proa/gen/attrs/quant.h"
 #include "proa/simd/vec.h"
 
@@ -55,7 +56,7 @@ void for_each_line(const Call& c, const ScaleAxes& w, int64_t numel, F body) {
   const int64_t n = w.rank == 0 ? 1 : w.shape[w.rank - 1], lines = numel / n;
   // One long line is split; of many, each is one task's.
   const int64_t cut = lines == 1 ? 32768 : n, per_line = (n + cut - 1) / cut;
-  parallel_for(c, lines * per_line, 1 + 32768 / (cut + 1), [&](int64_t begin, int64_t end) {
+  parallel_for(c, lines * per_line, 1 + kCopyTask / (cut + 1), [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
       int64_t line = t / per_line, offset[kArrays] = {}, inner[kArrays] = {};
       for (int d = w.rank - 2; d >= 0; --d) {

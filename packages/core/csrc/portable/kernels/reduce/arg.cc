@@ -1,5 +1,6 @@
 // Where an axis is greatest or least: the first of equals, or the first NaN.
 #include "proa/base/expect.h"
+#include "proa/base/task_size.h"
 #include "proa/gen/attrs/reduce.h"
 #include "proa/kernels/elementwise/functions.h"
 #include "proa/kernels/reduce/reducer.h"
@@ -125,7 +126,7 @@ void find_in_strips(const Call& c, const Split& s, const float* x, int64_t* out)
   const int64_t run = s.kept.shape[last], strips = (run + kStrip - 1) / kStrip;
   const int64_t length = s.reduced.size(), step = s.reduced.stride[0][0];
   const int64_t units = s.kept.size() / run * strips;
-  parallel_for(c, units, 16384 / (length * kStrip) + 1, [&](int64_t begin, int64_t end) {
+  parallel_for(c, units, kElementTask / (length * kStrip) + 1, [&](int64_t begin, int64_t end) {
     alignas(64) float best[kStrip];
     alignas(64) int32_t index[kStrip];
     for (int64_t u = begin; u < end; ++u) {
@@ -157,7 +158,7 @@ Status arg_extremum(const Call& c, int64_t axis) {
     find_in_strips<kMax>(c, s, x.as<float>(), out.as<int64_t>());
     return Status::kOk;
   }
-  parallel_for(c, s.kept.size(), 16384 / length + 1, [&](int64_t begin, int64_t end) {
+  parallel_for(c, s.kept.size(), kElementTask / length + 1, [&](int64_t begin, int64_t end) {
     Cursor at;
     at.seek(s.kept, begin);
     for (int64_t o = begin; o < end; ++o, at.advance(s.kept, 1)) {

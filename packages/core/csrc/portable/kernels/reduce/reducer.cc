@@ -1,12 +1,12 @@
 #include "proa/kernels/reduce/reducer.h"
 
+#include "proa/base/task_size.h"
 #include "proa/kernels/elementwise/convert.h"
 
 namespace proa::PROA_ISA {
 
 namespace {
 
-constexpr int64_t kGrain = 32768;       // minimum elements that one task reads
 constexpr int64_t kColumnBytes = 4096;  // of accumulators of a block of columns
 constexpr int64_t kMaxParts = 8;        // a long reduction is split into at most this many parts
 constexpr int64_t kFewColumns = 8;      // fewer are reduced one after the other
@@ -71,13 +71,13 @@ void reduce_in_parts(const Call& c, const Job& job, int64_t outputs, int64_t len
 }
 
 void reduce_rows(const Call& c, const Job& job, int64_t outputs, int64_t length) {
-  if (outputs < kMaxParts && length >= 2 * kGrain) {
-    const int64_t parts = length / kGrain < kMaxParts ? length / kGrain : kMaxParts;
+  if (outputs < kMaxParts && length >= 2 * kReduceTask) {
+    const int64_t parts = length / kReduceTask < kMaxParts ? length / kReduceTask : kMaxParts;
     return reduce_in_parts(c, job, outputs, length, parts);
   }
   const bool dense = job.s.reduced.rank <= 1 && job.s.reduced.inner_stride(0) == 1 &&
                      job.x.dtype == job.r.in && length > 0;
-  const int64_t grain = length < kGrain ? kGrain / (length + 1) + 1 : 1;
+  const int64_t grain = length < kReduceTask ? kReduceTask / (length + 1) + 1 : 1;
   parallel_for(c, outputs, grain, [&](int64_t begin, int64_t end) {
     // Several outputs at a time, adjacent along the last kept dimension.
     constexpr int64_t kGroup = 64;
@@ -148,9 +148,9 @@ void reduce_columns(const Call& c, const Job& job, int64_t outputs, int64_t leng
     at->seek(kept, unit / blocks * inner + first);
     return inner - first < width ? inner - first : width;
   };
-  if (units < 4 && length * width >= 4 * kGrain) {
+  if (units < 4 && length * width >= 4 * kReduceTask) {
     alignas(64) uint8_t acc[kMaxParts][kColumnBytes];
-    const int64_t fit = length * width / kGrain;
+    const int64_t fit = length * width / kReduceTask;
     const int64_t parts = fit < kMaxParts ? fit : kMaxParts, each = (length + parts - 1) / parts;
     for (int64_t u = 0; u < units; ++u) {
       Cursor at;
@@ -168,7 +168,7 @@ void reduce_columns(const Call& c, const Job& job, int64_t outputs, int64_t leng
     return;
   }
   const int64_t cost = length * width;
-  parallel_for(c, units, cost < kGrain ? kGrain / (cost + 1) + 1 : 1,
+  parallel_for(c, units, cost < kReduceTask ? kReduceTask / (cost + 1) + 1 : 1,
                [&](int64_t begin, int64_t end) {
                  for (int64_t u = begin; u < end; ++u) {
                    alignas(64) uint8_t acc[kColumnBytes];

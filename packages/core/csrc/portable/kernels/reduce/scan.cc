@@ -1,4 +1,5 @@
 // Running sums and products, and gradients of reductions.
+#include "proa/base/task_size.h"
 #include "proa/gen/attrs/reduce.h"
 #include "proa/gen/shapes.h"
 #include "proa/kernels/elementwise/functions.h"
@@ -144,7 +145,7 @@ void begin_scan(DType as, bool product, void* carry, int64_t n) {
 void scan_lines(const Call& c, const ScanLines& l, bool product) {
   const ScanRun run = select_scan<Along>(l.as, product);
   const size_t size = size_of(l.x.dtype), out_size = size_of(l.y.dtype);
-  parallel_for(c, l.kept.size(), 16384 / l.length + 1, [&](int64_t begin, int64_t end) {
+  parallel_for(c, l.kept.size(), kElementTask / l.length + 1, [&](int64_t begin, int64_t end) {
     alignas(64) uint8_t raw[kBlock * 16], wide[kBlock * 16];
     Cursor at;
     at.seek(l.kept, begin);
@@ -180,7 +181,7 @@ void scan_columns(const Call& c, const ScanLines& l, bool product) {
   const int64_t block = l.floats() ? kPage : kBlock;
   const int64_t run = l.kept.shape[l.kept.rank - 1], blocks = (run + block - 1) / block;
   const int64_t units = l.kept.size() / run * blocks;
-  parallel_for(c, units, 16384 / (l.length * block) + 1, [&](int64_t begin, int64_t end) {
+  parallel_for(c, units, kElementTask / (l.length * block) + 1, [&](int64_t begin, int64_t end) {
     alignas(64) uint8_t carry[kPage * sizeof(double)], wide[kBlock * 16];
     static_assert(sizeof carry >= kBlock * 16);
     for (int64_t u = begin; u < end; ++u) {

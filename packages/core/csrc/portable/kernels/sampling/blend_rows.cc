@@ -1,6 +1,7 @@
 // Weighted sums of rows named by an index, which is what bilinear sampling, pooling of regions and
 // bags of embeddings come to; and the two gradients, which are each other's.
 #include "proa/base/dispatch.h"
+#include "proa/base/task_size.h"
 #include "proa/kernels/movement/copy.h"
 #include "proa/simd/vec.h"
 
@@ -74,7 +75,7 @@ void blend(const Call& c) {
   const View &index = c.in[1], &y = c.out[0];
   const bool whole = adjoin(c.in[0]) && adjoin(y);
   const int64_t work = index.shape[1] * y.shape[1];
-  parallel_for(c, y.shape[0], 1 + 16384 / (work + 1), [&](int64_t begin, int64_t end) {
+  parallel_for(c, y.shape[0], 1 + kElementTask / (work + 1), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) whole ? blend_row<T>(c, r) : blend_row_apart<T>(c, r);
   });
 }
@@ -104,7 +105,7 @@ template <class T>
 void dot(const Call& c) {
   const View &dy = c.in[0], &x = c.in[1], &index = c.in[2], &dw = c.out[0];
   const int64_t width = x.shape[1];
-  parallel_for(c, index.shape[0], 1 + 16384 / (index.shape[1] * width + 1),
+  parallel_for(c, index.shape[0], 1 + kElementTask / (index.shape[1] * width + 1),
                [&](int64_t begin, int64_t end) {
                  for (int64_t r = begin; r < end; ++r)
                    for (int64_t k = 0; k < index.shape[1]; ++k) {

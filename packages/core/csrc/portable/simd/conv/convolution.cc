@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "proa/base/settings.h"
+#include "proa/base/task_size.h"
 #include "proa/simd/conv/depthwise.h"
 #include "proa/simd/conv/depthwise_blocks.h"
 #include "proa/simd/conv/implicit_gemm.h"
@@ -21,7 +22,6 @@ namespace {
 
 enum class Algorithm { kDepthwise, kWinograd, kImplicitGemm, kIm2col };
 
-constexpr int64_t kGrainMacs = 1 << 19;
 constexpr int64_t kSlots = 16;
 constexpr int64_t kTransposeElements = 256;  // elements of a kernel transposed at once, for packing
 
@@ -122,7 +122,7 @@ Bands choose_bands(const Convolution& c) {
   Bands b;
   b.lines = 1 + (first < fit && more > 0 ? (fit - first) / more : 0);
   if (b.lines > c.rows) b.lines = c.rows;
-  b.slots = all * line / kGrainMacs;
+  b.slots = all * line / kGemmTaskMacs;
   if (b.slots > kSlots) b.slots = kSlots;
   if (b.slots > all) b.slots = all;
   if (b.slots < 1) b.slots = 1;
@@ -243,7 +243,7 @@ void pack_by_kernels(const Call& call, const KernelSource& s, const Micro& micro
       &matrix, static_cast<const float*>(w.data) + s.group * w.group, DType::kF32, lanes, along);
   const int64_t vectors = (c.outs + kLanes - 1) / kLanes;
   parallel_for(
-      call, vectors, 1 + kGrainMacs / 16 / (all * kLanes), [&](int64_t begin, int64_t end) {
+      call, vectors, 1 + kGemmTaskMacs / 16 / (all * kLanes), [&](int64_t begin, int64_t end) {
         alignas(64) float transposed[kTransposeElements * kLanes];
         for (int64_t col = begin * kLanes; col < end * kLanes; col += kLanes) {
           const int64_t first = col / panel * panel;  // of the panel

@@ -1,13 +1,14 @@
 // Taps that fall outside x are left out, so that x needs no input with a border.
 #include "proa/simd/conv/depthwise.h"
 #include "proa/base/arith.h"
+#include "proa/base/task_size.h"
 #include "proa/simd/conv/depthwise_blocks.h"
 #include "proa/simd/gemm/epilogue_vector.h"
 
 namespace proa::PROA_ISA {
 namespace {
 
-constexpr int64_t kGrainMacs = 1 << 16, kTasks = 8;
+constexpr int64_t kTasks = 8;
 constexpr int kPixels = 4, kVecs = 2;  // of a tile
 
 template <class T>
@@ -220,7 +221,7 @@ void run_as(const Convolution& c, const PaddedInput& input, const void* packed, 
 
 int64_t depthwise_grain(const Convolution& c) {
   const int64_t work = c.cols * c.groups * (c.taps_h * c.taps_w + 2) / kLanes * 8;
-  return 1 + kGrainMacs / (work + 1);
+  return 1 + kDepthwiseTaskMacs / (work + 1);
 }
 
 size_t depthwise_packed_size(const Convolution& c, int64_t size) {

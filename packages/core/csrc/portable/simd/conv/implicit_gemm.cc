@@ -3,13 +3,13 @@
 // Tasks depend on the shapes alone, so results do not depend on the number of threads.
 #include "proa/simd/conv/implicit_gemm.h"
 #include "proa/base/arith.h"
+#include "proa/base/task_size.h"
 #include "proa/simd/gemm/epilogue.h"
 #include "proa/simd/tuning.h"
 
 namespace proa::PROA_ISA {
 namespace {
 
-constexpr int64_t kGrainMacs = 1 << 19;  // minimum multiply-adds of one task
 constexpr int64_t kTasks = 8;
 
 struct Tiling {
@@ -53,11 +53,11 @@ Tiling cut(const PatchGemm& p) {
   const int64_t bytes = max(c.height * p.patches.row * p.patches.taps_h, 1);
   const int64_t fit = (uncached ? caches().uncached_chunk : caches().patch_chunk) / bytes;
   const int64_t even =
-      uncached ? c.tiles : max(ceil_div(c.tiles, kTasks), ceil_div(kGrainMacs, work));
+      uncached ? c.tiles : max(ceil_div(c.tiles, kTasks), ceil_div(kGemmTaskMacs, work));
   c.chunk = max(min(fit, even), 1);
   c.chunks = ceil_div(c.tiles, c.chunk);
   c.groups = c.chunks >= kTasks ? 1 : ceil_div(kTasks, c.chunks);
-  c.groups = max(min(min(c.groups, c.panels), c.chunk * work / kGrainMacs), 1);
+  c.groups = max(min(min(c.groups, c.panels), c.chunk * work / kGemmTaskMacs), 1);
   c.group = ceil_div(c.panels, c.groups);
   set_prefetch(p, &c);
   return c;

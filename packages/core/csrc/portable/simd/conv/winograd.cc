@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "proa/base/settings.h"
+#include "proa/base/task_size.h"
 #include "proa/base/winograd.h"
 #include "proa/simd/conv/winograd_tiles.h"
 #include "proa/simd/gemm/epilogue.h"
@@ -15,8 +16,7 @@ namespace {
 // At least this many tiles are transformed and multiplied at a time; more for large kernels, all of
 // which are read from memory for them.
 constexpr int64_t kMinTiles = 3 * kTileRows, kMinWideTiles = 5 * kTileRows;
-constexpr int64_t kWide = 256 * 256;  // kernels of one point that leave no room for much else
-constexpr int64_t kGrainMacs = 1 << 17;
+constexpr int64_t kWide = 256 * 256;        // kernels of one point that leave no room for much else
 constexpr int64_t kTaps = 9, kDepths = 16;  // of kernels that are packed at once
 
 // -- the transforms, one line of vectors each; a line is applied along both axes -----------------
@@ -254,7 +254,7 @@ void winograd_pack(const Call& call, const Convolution& c, void* packed) {
   const int64_t panel = kTileVecs * kLanes, point = kernels_point(c);
   const int64_t work = c.depth * kPoints * kLanes * 8;
   const bool back = taps_adjoin(c.kernels) && transposed(c.kernels);
-  parallel_for(call, round_up(c.outs, panel) / kLanes, 1 + kGrainMacs / work,
+  parallel_for(call, round_up(c.outs, panel) / kLanes, 1 + kWinogradTaskMacs / work,
                [&](int64_t begin, int64_t end) {
                  alignas(64) float taps[kDepths * kTaps * kLanes];
                  for (int64_t col = begin * kLanes; col < end * kLanes; col += kLanes) {
@@ -285,16 +285,18 @@ void winograd(const Call& call, const Convolution& c, const PaddedInput& input, 
   const Tiles tiles = tiles_of(c, l, input);
   for (int64_t first = 0; first < l.tiles; first += l.taken) {
     const int64_t count = min(l.tiles - first, l.taken);
-    parallel_for(call, count, 1 + kGrainMacs / (kPoints * l.in), [&](int64_t begin, int64_t stop) {
-      transform_tiles(tiles, first + begin, first + stop, {in, l.in, l.in_point}, begin,
-                      transform_x);
-    });
+    parallel_for(call, count, 1 + kWinogradTaskMacs / (kPoints * l.in),
+                 [&](int64_t begin, int64_t stop) {
+                   transform_tiles(tiles, first + begin, first + stop, {in, l.in, l.in_point},
+                                   begin, transform_x);
+                 });
     parallel_for(call, kPoints, 1, [&](int64_t begin, int64_t stop) {
       for (int64_t p = begin; p < stop; ++p) multiply(s, p, count);
     });
-    parallel_for(call, count, 1 + kGrainMacs / (kPoints * l.out), [&](int64_t begin, int64_t stop) {
-      for (int64_t t = begin; t < stop; ++t) give_out(s, first + t, t);
-    });
+    parallel_for(call, count, 1 + kWinogradTaskMacs / (kPoints * l.out),
+                 [&](int64_t begin, int64_t stop) {
+                   for (int64_t t = begin; t < stop; ++t) give_out(s, first + t, t);
+                 });
   }
 }
 

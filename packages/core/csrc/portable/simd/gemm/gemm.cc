@@ -12,21 +12,16 @@
 #include <string.h>
 
 #include "proa/base/arith.h"
+#include "proa/base/task_size.h"
 #include "proa/simd/gemm/epilogue.h"
 #include "proa/simd/tuning.h"
 
 namespace proa::PROA_ISA {
 namespace {
 
-constexpr int64_t kGrainMacs = 1 << 19;  // minimum multiply-adds of one task
-constexpr int kRowPadding = 64;          // bytes; avoids row strides of a power of two
+constexpr int kRowPadding = 64;  // bytes; avoids row strides of a power of two
 constexpr int kPanelBytes = kTileRows * ((computes(DType::kF64) ? 2048 : 1536) + kRowPadding);
-constexpr int64_t kPackRows = 16;       // rows of b packed at a time
-constexpr int64_t kFewPanelsA = 4;      // up to which b is packed a panel at a time, if at all
-constexpr int64_t kColumnTasks = 16;    // of a product of few panels of a, if b is prepacked
-constexpr int64_t kFewPanelsB = 3;      // up to which rows of a are copied, not transposed
-constexpr int64_t kInPlacePanelsB = 8;  // up to which rows of a are read in place
-constexpr int64_t kAliasBytes = 2048;   // rows at this distance map to the same cache sets
+constexpr int64_t kAliasBytes = 2048;  // rows at this distance map to the same cache sets
 
 /// Without float64 the library only runs models, whose b is prepacked: the paths that avoid
 /// packing b are left out.
@@ -353,25 +348,26 @@ void run_block(const Call& call, const Block& s) {
   const int64_t panels = ceil_div(s.cols, s.blocking.nr), rows = s.blocking.panels;
   const int64_t tile = max(s.blocking.mr * s.k * s.blocking.nr, 1);
   if (rows <= kFewPanelsA) {
-    parallel_for(call, panels, ceil_div(kGrainMacs, tile * rows), [&](int64_t first, int64_t last) {
-      pack_block(s, first, last);
-      for (int64_t j = first; j < last; ++j)
-        run_panels(s, 0, rows, s.col + j * s.blocking.nr,
-                   s.col + min((j + 1) * s.blocking.nr, s.cols));
-    });
+    parallel_for(call, panels, ceil_div(kGemmTaskMacs, tile * rows),
+                 [&](int64_t first, int64_t last) {
+                   pack_block(s, first, last);
+                   for (int64_t j = first; j < last; ++j)
+                     run_panels(s, 0, rows, s.col + j * s.blocking.nr,
+                                s.col + min((j + 1) * s.blocking.nr, s.cols));
+                 });
     return;
   }
   const bool fused = kHasUnpackedPaths && s.strategy.b == PackB::kFirstTile;
   if (fused)
-    parallel_for(call, panels, ceil_div(kGrainMacs, tile),
+    parallel_for(call, panels, ceil_div(kGemmTaskMacs, tile),
                  [&](int64_t first, int64_t last) { run_first(s, first, last); });
   else if (s.strategy.b != PackB::kPrepacked)
-    parallel_for(call, panels, ceil_div(kGrainMacs / 16, max(s.k * s.blocking.nr, 1)),
+    parallel_for(call, panels, ceil_div(kGemmTaskMacs / 16, max(s.k * s.blocking.nr, 1)),
                  [&](int64_t first, int64_t last) { pack_block(s, first, last); });
   // With few panels of a the columns are split into tasks too.
   const int64_t splits = rows < 8 ? min(ceil_div(8, rows), panels) : 1;
   const int64_t skip = fused ? 1 : 0;  // panels of a already multiplied
-  const int64_t each = ceil_div(panels, splits), grain = ceil_div(kGrainMacs, tile * each);
+  const int64_t each = ceil_div(panels, splits), grain = ceil_div(kGemmTaskMacs, tile * each);
   parallel_for(call, (rows - skip) * splits, grain, [&](int64_t first, int64_t last) {
     // Splits of one panel that fall into this chunk run together: a is packed once.
     for (int64_t t = first; t < last;) {
@@ -388,7 +384,7 @@ void run_block(const Call& call, const Block& s) {
 void pack_rows(const Call& call, const Block& s) {
   const Micro& micro = *s.g.micro;
   const int64_t bytes = panel_bytes(micro, s.blocking, s.k);
-  const int64_t grain = ceil_div(kGrainMacs / 16, max(s.blocking.mr * s.k, 1));
+  const int64_t grain = ceil_div(kGemmTaskMacs / 16, max(s.blocking.mr * s.k, 1));
   parallel_for(call, s.blocking.panels, grain, [&](int64_t first, int64_t last) {
     alignas(64) uint8_t buffer[kPanelBytes + kVecBytes];
     for (int64_t i = first; i < last; ++i) {
@@ -421,7 +417,7 @@ void run_columns(const Call& call, Block s) {
   }
   const int64_t macs = max(c.panels * c.mr * s.g.k * c.nr, 1);
   // A product of one row waits for memory.
-  const int64_t grain = ceil_div(s.g.m == 1 ? kGrainMacs / 4 : kGrainMacs, macs);
+  const int64_t grain = ceil_div(s.g.m == 1 ? kGemmTaskMacs / 4 : kGemmTaskMacs, macs);
   parallel_for(call, panels, max(grain, panels / kColumnTasks), [&](int64_t first, int64_t last) {
     for (int64_t i = 0; i < blocks; ++i) {
       Block block = s;
@@ -455,7 +451,7 @@ void run_panels_of_b(const Call& call, Block s) {
     select(&s, i);
     if (s.strategy.a == PackA::kWhole) pack_rows(call, s);
   }
-  const int64_t grain = ceil_div(kGrainMacs, max(c.panels * c.mr * s.g.k * c.nr, 1));
+  const int64_t grain = ceil_div(kGemmTaskMacs, max(c.panels * c.mr * s.g.k * c.nr, 1));
   for (s.col = 0; s.col < s.g.n; s.col += c.nc) {
     s.cols = min(s.g.n - s.col, c.nc);
     parallel_for(call, ceil_div(s.cols, c.nr), grain, [&](int64_t first, int64_t last) {

@@ -144,9 +144,6 @@ PROA_INLINE void finish_tile(Tiled* tile, const Tile& t, int rows, int vecs) {
   tile->finish(t);
 }
 
-// Prefetch distances in steps of k: for rows that run_and_pack_b reads in place, which may be out
-// of cache, and for those of packed panels, which are mostly in the second-level cache.
-constexpr int64_t kRowsAhead = 32, kStepsAheadA = 12, kStepsAheadB = 8;
 // Rows of c are prefetched one per kStepsPerFetch steps of k, the last kStepsAfterFetch steps
 // before the end: all at once would delay the panels, and rows a power of two apart evict each
 // other.

@@ -4,14 +4,13 @@
 #include <string.h>
 
 #include "proa/base/dispatch.h"
+#include "proa/simd/tuning.h"
 #include "proa/simd/vec_transpose.h"
 
 namespace proa::PROA_ISA {
 namespace {
 
 constexpr int64_t kPackBlock = 256;  // units read at once: bounds the stack
-constexpr int64_t kBlocksAhead = 4;  // fetched before they are transposed
-constexpr int64_t kLinesAhead = 16;  // fetched before they are widened
 
 /// One vector's worth of lanes into columns [0, kWidth) of a panel.
 template <class T>

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "proa/base/dispatch.h"
+#include "proa/base/task_size.h"
 #include "proa/simd/tuning.h"
 
 namespace proa::PROA_ISA {
@@ -16,7 +17,6 @@ namespace {
 constexpr int64_t kSteps = 8;      // rows of b processed together
 constexpr int kWide = 4;           // vectors of columns side by side
 constexpr int64_t kMinChunks = 4;  // of columns, if there are enough of them
-constexpr int64_t kGrainMacs = 1 << 18;
 
 /// Some steps of all the rows, and the sums they are added to.
 template <class T>
@@ -166,7 +166,7 @@ void run(const Call& call, const Gemm& g, const RowMajorB& rows, void* scratch) 
   pack_panel(g.a, sizeof(C), 0, static_cast<int>(g.m), static_cast<int>(g.m), 0, g.k, a);
   const int64_t even = (g.n + kMinChunks - 1) / kMinChunks, fit = sums / g.m / kUnit * kUnit;
   const int64_t pitch = min(fit, (even + kUnit - 1) / kUnit * kUnit);
-  const int64_t grain = 1 + kGrainMacs / (pitch * g.k * g.m + 1);
+  const int64_t grain = 1 + kSmallMTaskMacs / (pitch * g.k * g.m + 1);
   parallel_for(call, (g.n + pitch - 1) / pitch, grain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t col = i * pitch;

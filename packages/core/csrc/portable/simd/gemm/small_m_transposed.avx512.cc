@@ -2,13 +2,13 @@
 // in registers and multiplied by all rows of a. Sums restart at each block of k of gemm(), so
 // both produce the same bits.
 #include "proa/base/arith.h"
+#include "proa/base/task_size.h"
 #include "proa/simd/gemm/small_m.h"
 
 namespace proa::PROA_ISA {
 namespace {
 
 constexpr int64_t kPrefetch = 48;  // distance in floats along a line
-constexpr int64_t kGrainMacs = 1 << 18;
 
 /// kLanes floats of kLanes lines, copied together: the lines themselves may map to one cache set.
 struct TransposeBlock {
@@ -100,7 +100,7 @@ void run_all(const Call& call, const Gemm& g, const RowMajorB& b, void* scratch)
   float* const a = static_cast<float*>(scratch);
   const int rows = static_cast<int>(padded_rows(g.m));
   pack_panel(g.a, sizeof(float), 0, static_cast<int>(g.m), rows, 0, g.k, a);
-  const int64_t grain = 1 + kGrainMacs / (kLanes * g.k * rows + 1);
+  const int64_t grain = 1 + kSmallMTaskMacs / (kLanes * g.k * rows + 1);
   auto run = rows == 1   ? run_columns<T, kPairs, 1>
              : rows == 2 ? run_columns<T, kPairs, 2>
              : rows == 4 ? run_columns<T, kPairs, 4>
