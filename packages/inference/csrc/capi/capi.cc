@@ -74,7 +74,7 @@ bool to_view(const proa_array& a, View* v) {
 void to_array(const View& v, proa_array* a) {
   a->data = v.data;
   a->dtype = static_cast<proa_dtype>(v.dtype);
-  a->rank = v.rank;
+  a->rank = static_cast<int32_t>(v.rank);
   for (int i = 0; i < v.rank; ++i) a->shape[i] = v.shape[i];
 }
 
@@ -243,9 +243,10 @@ PROA_EXPORT proa_status proa_predictor_run(proa_predictor* p, const proa_array* 
                                            proa_array* outputs) {
   constexpr const char* kWhere = "proa_predictor_run";
   if (p == nullptr) return missing(kWhere, "predictor must not be NULL");
-  if (inputs == nullptr && !p->inputs.empty()) return missing(kWhere, "inputs must not be NULL");
-  if (outputs == nullptr && !p->outputs.empty()) return missing(kWhere, "outputs must not be NULL");
-  for (size_t i = 0; i < p->inputs.size(); ++i) {
+  const size_t n_in = p->inputs.size(), n_out = p->outputs.size();
+  if (inputs == nullptr && n_in > 0) return missing(kWhere, "inputs must not be NULL");
+  if (outputs == nullptr && n_out > 0) return missing(kWhere, "outputs must not be NULL");
+  for (size_t i = 0; i < n_in; ++i) {
     if (!to_view(inputs[i], &p->inputs[i])) {
       return missing(kWhere, "an input must have a known dtype, a rank of 0 to 8 and sizes >= 0");
     }
@@ -253,7 +254,7 @@ PROA_EXPORT proa_status proa_predictor_run(proa_predictor* p, const proa_array* 
       return missing(kWhere, "data of an input must not be NULL");
     }
   }
-  for (size_t i = 0; i < p->outputs.size(); ++i) {
+  for (size_t i = 0; i < n_out; ++i) {
     p->outputs[i] = View{};
     if (outputs[i].data != nullptr && !to_view(outputs[i], &p->outputs[i])) {
       return missing(kWhere, "an output with data must have a known dtype, rank and shape");
@@ -261,7 +262,7 @@ PROA_EXPORT proa_status proa_predictor_run(proa_predictor* p, const proa_array* 
   }
   return guarded(kWhere, [&] {
     p->engine->run(p->inputs.data(), p->outputs.data());
-    for (size_t i = 0; i < p->outputs.size(); ++i) to_array(p->outputs[i], &outputs[i]);
+    for (size_t i = 0; i < n_out; ++i) to_array(p->outputs[i], &outputs[i]);
   });
 }
 
