@@ -166,7 +166,7 @@ function(proa_portable target)
                           CXX_STANDARD_REQUIRED ON)
     # Quantized arithmetic promises separate roundings of product and sum.
     foreach(file ${sources})
-      if(file MATCHES "/kernels/quant/")
+      if(file MATCHES "/kernels/quant/|/simd/gemm/micro_int8")
         set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
       endif()
     endforeach()

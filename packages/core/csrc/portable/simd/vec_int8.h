@@ -50,6 +50,60 @@ PROA_INLINE void store_n(int8_t* p, VI8 x, int64_t n) {
 #endif
 }
 
+/// Two rows of kVecs vectors, bounded by `low` and `high`, which int8 has: the first `n` of each
+/// row, n more than all but one vector has. `second` may be nullptr.
+template <int kVecs>
+PROA_INLINE void store_int8_rows(const VI (*q)[kVecs], int low, int high, int64_t n, int8_t* first,
+                                 int8_t* second) {
+#if defined(__AVX512F__)
+  // Each part of 16 bytes has four columns of each vector, one vector after the other.
+  __m512i x = _mm512_packs_epi32((__m512i)q[0][0], (__m512i)q[kVecs - 1 > 0 ? 0 : 1][kVecs - 1]);
+  if constexpr (kVecs > 1) {
+    const __m512i y = _mm512_packs_epi32((__m512i)q[1][0], (__m512i)q[1][1]);
+    x = _mm512_packs_epi16(x, y);
+  } else {
+    x = _mm512_packs_epi16(x, x);
+  }
+  const __m512i order =
+      kVecs > 1 ? _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15)
+                : _mm512_setr_epi32(0, 4, 8, 12, 0, 4, 8, 12, 1, 5, 9, 13, 1, 5, 9, 13);
+  x = _mm512_permutexvar_epi32(order, x);
+  x = _mm512_max_epi8(x, _mm512_set1_epi8(static_cast<char>(low)));
+  x = _mm512_min_epi8(x, _mm512_set1_epi8(static_cast<char>(high)));
+  const __m256i a = _mm512_castsi512_si256(x), b = _mm512_extracti64x4_epi64(x, 1);
+  if (n == kVecs * kLanes) {
+    if constexpr (kVecs > 1) {
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(first), a);
+      if (second != nullptr) _mm256_storeu_si256(reinterpret_cast<__m256i*>(second), b);
+    } else {
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(first), _mm256_castsi256_si128(a));
+      if (second != nullptr)
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(second), _mm256_castsi256_si128(b));
+    }
+    return;
+  }
+  const __mmask32 mask = (1u << n) - 1;
+  _mm256_mask_storeu_epi8(first, mask, a);
+  if (second != nullptr) _mm256_mask_storeu_epi8(second, mask, b);
+#else
+  const VI lower = splat<int32_t>(low), upper = splat<int32_t>(high);
+  for (int s = 0; s < 2; ++s) {
+    int8_t* const to = s == 0 ? first : second;
+    if (to == nullptr) return;
+    for (int j = 0; j < kVecs; ++j) {
+      VI v = q[s][j];
+      v = v < lower ? lower : v;
+      v = v > upper ? upper : v;
+      const VI8 bytes = to_int8(v);
+      if (n - j * kLanes >= kLanes)
+        __builtin_memcpy(to + j * kLanes, &bytes, sizeof bytes);
+      else
+        store_n(to + j * kLanes, bytes, n - j * kLanes);
+    }
+  }
+#endif
+}
+
 // -- products of lanes, for depthwise convolution ------------------------------------------------
 // On x86 the factors are the low halves of int32, so that one instruction multiplies and adds.
 PROA_INLINE int32_t int8_factor(int8_t w) {

@@ -183,7 +183,6 @@ void run_groups(const Call& c, const Geometry& g, const PaddedInput& f, const ui
   p.g.micro = &kMicroI8;
   p.g.m = y.shape[0] * y.shape[2] * y.shape[3];
   p.g.n = g.w.outs;
-  p.g.out.epilogue = finish_int8;
   p.image = f.image * kSize;
   p.line = a.stride[0] * f.row * kSize;
   p.rows = y.shape[2];
@@ -200,7 +199,13 @@ void run_groups(const Call& c, const Geometry& g, const PaddedInput& f, const ui
     part.estimate.shift += first;
     part.out.data = at_channel(end.out, first);
     if (end.residual.data != nullptr) part.residual.data = at_channel(end.residual, first);
-    p.g.out.epilogue_ctx = &part;
+    Int8Ends ends;
+    p.g.out.int8 = nullptr;
+    set_int8_output(&p.g.out, &part, &ends);
+    if (p.g.out.int8 != nullptr && ends.out_row == p.g.n) {
+      p.dense_out = ends.out;
+      p.out_row = ends.out_row;
+    }
     p.g.init = packed;
     p.g.packed = int8_panels(g.w, packed);
     p.a = static_cast<const uint8_t*>(f.data) + i * g.w.depth * kSize;

@@ -113,7 +113,9 @@ PROA_INLINE void quantize(const Line& s, const Int8Rounding& rounding, bool swis
     VF worst = {};
 #pragma GCC unroll 4
     for (int v = 0; v < kQuarters; ++v) {
-      const VF t = fma(to_float((VI)acc[v]), load(e.scale + v * 16), load(e.shift + v * 16));
+      const VF sums = to_float((VI)acc[v]), scale = load(e.scale + v * 16);
+      const VF shift = load(e.shift + v * 16);
+      const VF t = swish ? e.at<true>(sums, scale, shift) : e.at<false>(sums, scale, shift);
       worst = max_fraction(worst, t);
       q[v] = (__m512i)round_to_int(t);
     }

@@ -6,7 +6,6 @@ namespace proa::PROA_ISA {
 namespace {
 
 constexpr int64_t kPadding = kTileVecs * kLanes;  // past the last channel
-constexpr bool kEstimates = kHasFma && !kSmallBuild;
 
 PROA_INLINE VF value_of(const Int8Epilogue& end, const int32_t* sums, int64_t channel) {
   return to_float(load(sums)) * load(end.scale + channel) + load(end.shift + channel);
@@ -27,14 +26,15 @@ PROA_NOINLINE void add_residual(const Int8Epilogue& end, int64_t row, int64_t co
 
 /// A row of contiguous int8 by estimates; false if one is too near to a half. The residual, if any,
 /// is int8 and contiguous, too.
-template <bool kAdds>
+template <bool kAdds, bool kSwishes>
 PROA_INLINE bool estimate_row(const Int8Estimate& e, const int32_t* sums, int64_t channel, int cols,
                               const int8_t* residual, int8_t* to) {
   const VI low = splat<int32_t>(e.low), high = splat<int32_t>(e.high);
   VF worst = {};
   for (int j = 0; j < cols; j += kLanes) {
     const int left = cols - j;
-    VF t = fma(to_float(load(sums + j)), load(e.scale + channel + j), load(e.shift + channel + j));
+    VF t = e.at<kSwishes>(to_float(load(sums + j)), load(e.scale + channel + j),
+                          load(e.shift + channel + j));
     if constexpr (kAdds) {
       const VI r = left >= kLanes ? load_int8(residual + j) : load_int8_n(residual + j, left);
       t = fma(to_float(r), splat(e.step), t);
@@ -50,38 +50,6 @@ PROA_INLINE bool estimate_row(const Int8Estimate& e, const int32_t* sums, int64_
       store_n(to + j, bytes, left);
   }
   return !exceeds(worst, splat(e.limit));
-}
-
-/// Rows of two whole vectors, whose factors and terms stay in registers. Returns the first row that
-/// estimates do not suffice for, or `rows`.
-template <bool kAdds>
-PROA_INLINE int estimate_pairs(const Int8Epilogue& end, const int32_t* sums, int64_t ldt,
-                               int64_t row, int rows, int64_t col) {
-  const Int8Estimate& e = end.estimate;
-  const VF scale[2] = {load(e.scale + col), load(e.scale + col + kLanes)};
-  const VF shift[2] = {load(e.shift + col), load(e.shift + col + kLanes)};
-  const VF step = splat(e.step), limit = splat(e.limit);
-  const VI low = splat<int32_t>(e.low), high = splat<int32_t>(e.high);
-  int8_t* const to = static_cast<int8_t*>(end.out.data) + col;
-  const int8_t* const from = static_cast<const int8_t*>(end.residual.data) + col;
-  for (int i = 0; i < rows; ++i, sums += ldt) {
-    int8_t* const line = to + end.out.rows.at(row + i);
-    const int8_t* const residual = kAdds ? from + end.residual.rows.at(row + i) : nullptr;
-    VF worst = {};
-#pragma GCC unroll 2
-    for (int j = 0; j < 2; ++j) {
-      VF t = fma(to_float(load(sums + j * kLanes)), scale[j], shift[j]);
-      if constexpr (kAdds) t = fma(to_float(load_int8(residual + j * kLanes)), step, t);
-      worst = max_fraction(worst, t);
-      VI q = round_to_int(t);
-      q = q < low ? low : q;
-      q = q > high ? high : q;
-      const VI8 bytes = to_int8(q);
-      memcpy(line + j * kLanes, &bytes, sizeof bytes);
-    }
-    if (PROA_UNLIKELY(exceeds(worst, limit))) return i;
-  }
-  return rows;
 }
 
 /// Whole and broken vectors of a row of contiguous int8, without a further function: the usual
@@ -147,9 +115,23 @@ PROA_NOINLINE void copy_channels(const View* v, int64_t channels, float* to) {
   for (int64_t i = 0; i < channels; ++i) to[i] = v->as<const float>()[i * step];
 }
 
+/// How far an estimate may be from the quotient that the epilogue defines, of results within 129
+/// of 0. Each operation is within 2^-24 of what it computes, relative; `shift` bounds the shifts
+/// and `residual` the residuals, both divided by the result's scale.
+float error_of(float shift, float residual) {
+  // The exact form has an error of at most 516 + B + 3 R of that and the estimate one of
+  // 771 + 3 B + 3 R, where B bounds the shifts and R the residuals.
+  return 0x1p-24f * (1400.0f + 8.0f * (shift + 128.0f) + 8.0f * residual);
+}
+/// The same of hard_swish: both forms compute the same v * min(6, max(0, v + 3)). Its division by
+/// 6 and by the scale adds 2 * 129 to the exact form; to the estimate its factor adds 3 * 129 and
+/// the sum, with a zero point within 128, 257.
+constexpr float kSwishError = 0x1p-24f * 1400.0f;
 /// Sets end->estimate, if the results are int8 and bounds of its error are small.
 void begin_estimate(int64_t channels, bool adds, float* memory, Int8Epilogue* end) {
-  if (end->out.dtype != DType::kI8 || !is_clamp(end->act) || end->inverse == 0.0f) return;
+  const bool swishes = end->act == Act::kHardSwish && !adds;
+  if (end->out.dtype != DType::kI8 || end->inverse == 0.0f) return;
+  if (!is_clamp(end->act) && !swishes) return;
   float* const scale = memory;
   float* const shift = memory + channels + kPadding;
   const float zero = static_cast<float>(end->zero);
@@ -162,18 +144,19 @@ void begin_estimate(int64_t channels, bool adds, float* memory, Int8Epilogue* en
     farthest = b <= farthest ? farthest : b;
   }
   Int8Estimate& e = end->estimate;
-  e.scale = scale;
-  e.shift = shift;
+  e.scale = swishes ? end->scale : scale;
+  e.shift = swishes ? end->shift : shift;
   e.step = adds ? end->residual_scale / end->out_scale : 0.0f;
-  // Each operation is within 2^-24 of what it computes. Of results within 129 of 0 the exact form
-  // has an error of at most 516 + B + 3 R of that and the estimate one of 771 + 3 B + 3 R, where B
-  // bounds the shifts and R the residuals.
   const float residual = 128.0f * (e.step < 0 ? -e.step : e.step);
-  const float error = 0x1p-24f * (1400.0f + 8.0f * (farthest + 128.0f) + 8.0f * residual);
+  const float error = swishes ? kSwishError : error_of(farthest, residual);
   if (!(largest < 0.25f) || !(error < 1.0f / 64.0f)) return;  // t is within int32
   e.limit = 0.5f - error;
   e.low = end->low;
   e.high = 127;
+  if (swishes) {
+    e.swish = end->inverse / 6.0f;
+    e.zero = zero;
+  }
   if (end->act == Act::kRelu || end->act == Act::kRelu6) e.low = max(end->low, end->zero);
   if (end->act != Act::kRelu6) return;
   const VI six = round_to_int(min(splat(1024.0f), splat(6.0f / end->out_scale)));
@@ -210,27 +193,25 @@ PROA_NOINLINE void finish_exactly(const Int8Epilogue& end, const int32_t* sums, 
 }
 
 /// By estimates, and by the definition where they do not suffice. Residuals are int8.
-template <bool kAdds>
+template <bool kAdds, bool kSwishes>
 void finish_estimated(const Int8Epilogue& end, const int32_t* sums, int64_t ldt, int64_t row,
                       int rows, int64_t col, int cols) {
   const Int8Estimate& e = end.estimate;
   int8_t* const to = static_cast<int8_t*>(end.out.data) + col;
   const int8_t* const from = static_cast<const int8_t*>(end.residual.data) + col;
-  for (int i = 0; i < rows;) {
-    if (cols == 2 * kLanes) {
-      i += estimate_pairs<kAdds>(end, sums + i * ldt, ldt, row + i, rows - i, col);
-      if (i == rows) return;
-    } else {
-      int8_t* const line = to + end.out.rows.at(row + i);
-      const int8_t* const residual = kAdds ? from + end.residual.rows.at(row + i) : nullptr;
-      if (PROA_LIKELY(estimate_row<kAdds>(e, sums + i * ldt, col, cols, residual, line))) {
-        ++i;
-        continue;
-      }
-    }
-    finish_exactly(end, sums + i * ldt, ldt, row + i, 1, col, cols);
-    ++i;
+  for (int i = 0; i < rows; ++i, sums += ldt) {
+    int8_t* const line = to + end.out.rows.at(row + i);
+    const int8_t* const residual = kAdds ? from + end.residual.rows.at(row + i) : nullptr;
+    if (!PROA_LIKELY((estimate_row<kAdds, kSwishes>(e, sums, col, cols, residual, line))))
+      finish_exactly(end, sums, ldt, row + i, 1, col, cols);
   }
+}
+
+/// True if results and the residual are contiguous int8, as estimates write and read them.
+bool is_estimated(const Int8Epilogue& end) {
+  const MatrixRef& r = end.residual;
+  return end.estimate.limit > 0.0f && end.out.stride == 1 &&
+         (r.data == nullptr || (r.dtype == DType::kI8 && r.stride == 1));
 }
 
 }  // namespace
@@ -263,15 +244,27 @@ void finish_int8(const void* ctx, void* tile, int64_t ldt, int64_t row, int rows
   const Int8Epilogue& end = *static_cast<const Int8Epilogue*>(ctx);
   const int32_t* const sums = static_cast<const int32_t*>(tile);
   if constexpr (kEstimates) {
-    const MatrixRef& r = end.residual;
-    const bool adds = r.data != nullptr;
-    const bool fits = end.out.stride == 1 && (!adds || (r.dtype == DType::kI8 && r.stride == 1));
-    if (end.estimate.limit > 0.0f && fits) {
-      if (adds) return finish_estimated<true>(end, sums, ldt, row, rows, col, cols);
-      return finish_estimated<false>(end, sums, ldt, row, rows, col, cols);
+    if (is_estimated(end)) {
+      if (end.residual.data != nullptr)
+        return finish_estimated<true, false>(end, sums, ldt, row, rows, col, cols);
+      if (end.estimate.swish != 0.0f)
+        return finish_estimated<false, true>(end, sums, ldt, row, rows, col, cols);
+      return finish_estimated<false, false>(end, sums, ldt, row, rows, col, cols);
     }
   }
   finish_exactly(end, sums, ldt, row, rows, col, cols);
+}
+
+void set_int8_output(GemmOutput* out, const Int8Epilogue* end, Int8Ends* ends) {
+  out->epilogue = finish_int8;
+  out->epilogue_ctx = end;
+  if constexpr (kEstimates) {
+    const MatrixRef &y = end->out, &r = end->residual;
+    if (!is_estimated(*end) || !y.rows.uniform() || !r.rows.uniform()) return;
+    *ends = {end->estimate, static_cast<int8_t*>(y.data), y.rows.step(),
+             static_cast<const int8_t*>(r.data), r.rows.step()};
+    out->int8 = ends;
+  }
 }
 
 }  // namespace proa::PROA_ISA

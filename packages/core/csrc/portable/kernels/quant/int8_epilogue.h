@@ -4,8 +4,7 @@
 // itself or clamp(round(v / out_scale), -127, 127). This family is compiled without contraction.
 #include "proa/base/call.h"
 #include "proa/simd/gemm/epilogue.h"
-#include "proa/simd/vec_fraction.h"
-#include "proa/simd/vec_int8.h"
+#include "proa/simd/gemm/int8_end.h"
 
 namespace proa::PROA_ISA {
 
@@ -14,18 +13,6 @@ struct Int8Ending {
   int64_t act;
   double out_scale, residual_scale;
   int64_t out_zero = 0, low = -127;
-};
-
-/// Results by one fused step, t = acc * scale + shift (+ residual * step), with the factors and
-/// terms already divided by out_scale. t differs from the quotient that the epilogue defines by
-/// less than 1/2 - limit, so where t is not as near to a half as that, both round to one integer:
-/// five instructions for a vector instead of a dozen. Elsewhere the epilogue is computed as
-/// defined.
-struct Int8Estimate {
-  const float *scale = nullptr, *shift = nullptr;  // by channel
-  float step = 0.0f;
-  float limit = 0.0f;  // 0: estimates do not suffice
-  int32_t low = 0, high = 0;
 };
 
 /// The epilogue, with the channels' factors and terms in arrays with room for whole vectors.
@@ -48,6 +35,9 @@ void begin_int8_epilogue(const Call& c, int64_t channels, const Int8Ending& endi
 /// GemmOutput::epilogue; ctx is an Int8Epilogue.
 void finish_int8(const void* ctx, void* tile, int64_t ldt, int64_t row, int rows, int64_t col,
                  int cols);
+
+/// Makes finish_int8 the end of a product, in registers where `ends`, which it sets, can say how.
+void set_int8_output(GemmOutput* out, const Int8Epilogue* end, Int8Ends* ends);
 
 /// True of activations that bound a value from below and above.
 PROA_INLINE bool is_clamp(Act act) { return act <= Act::kRelu6; }

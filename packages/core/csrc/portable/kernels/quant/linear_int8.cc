@@ -59,8 +59,8 @@ Status linear_int8(const Call& c) {
   rest += int8_epilogue_bytes(w.outs);
   copy_rows(c, w.depth, reinterpret_cast<Int8Step*>(rest));
   PatchGemm p = int8_rows_product(w, packed, rest, rows_of(c.in[0]));
-  p.g.out.epilogue = finish_int8;
-  p.g.out.epilogue_ctx = &end;
+  Int8Ends ends;
+  set_int8_output(&p.g.out, &end, &ends);
   implicit_gemm(c, p);
   return Status::kOk;
 }

@@ -78,6 +78,17 @@ struct Position {
   int64_t n, i, j;
 };
 
+/// A tile that ends with estimates, and the rows that those do not suffice for.
+void run_int8_tile(const Gemm& g, int height, int vecs, const Tile& t, const Patches& patches,
+                   int64_t row, int64_t col, int cols) {
+  Int8TileEnd end = {*g.out.int8, row, col};
+  run_int8_patches(height, vecs, t, patches, &end);
+  for (int i = 0; PROA_UNLIKELY(end.left >> i != 0) && i < t.count; ++i)
+    if ((end.left >> i & 1) != 0)
+      g.out.epilogue(g.out.epilogue_ctx, static_cast<int32_t*>(t.c) + i * t.ldc, t.ldc, row + i, 1,
+                     col, cols);
+}
+
 /// Multiplies the patches of tile `tile`, which start at `at`, by panel `panel`.
 void run_tile_at(const PatchGemm& p, const Tiling& cut, const Position& at, int64_t tile,
                  int64_t panel) {
@@ -116,6 +127,10 @@ void run_tile_at(const PatchGemm& p, const Tiling& cut, const Position& at, int6
   if (ends) {
     end = tile_end(*static_cast<const FloatEpilogue*>(g.out.epilogue_ctx), col);
     t.end = &end;
+  }
+  if constexpr (kEstimates) {
+    if (g.out.int8 != nullptr && takes_int8_ends(height))
+      return run_int8_tile(g, height, vecs, t, patches, row, col, cols);
   }
   NarrowEnd narrow;
   if constexpr (kHasBf16Pairs) {

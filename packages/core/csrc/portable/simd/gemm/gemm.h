@@ -2,6 +2,7 @@
 // The matrix product: c = epilogue(init + a * b), blocked for the caches and split over threads.
 // Chunks of work depend on the shapes alone, so results do not depend on the number of threads.
 #include "proa/base/call.h"
+#include "proa/simd/gemm/int8_end.h"
 #include "proa/simd/gemm/pack.h"
 
 namespace proa::PROA_ISA {
@@ -18,6 +19,7 @@ struct GemmOutput {
   /// The epilogue is one that narrow_end() does too, for a micro-kernel that narrows.
   bool narrows = false;
   bool clamps = false;  // the epilogue is one of floats, of which tile_end() makes a TileEnd
+  const Int8Ends* int8 = nullptr;  // what implicit_gemm does instead of the epilogue if it can
 };
 
 struct Gemm {

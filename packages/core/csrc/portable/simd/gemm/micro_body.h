@@ -303,12 +303,12 @@ void run_and_pack_b(const Tile& t, void* packed) {
   tile.finish(t);
 }
 
+/// The sums of a tile whose a is read as patches.
 template <class Arith, int kRows, int kVecs>
-void run_tile(const Tile& t, const Patches& w) {
+PROA_INLINE void sum_patches(const Tile& t, const Patches& w,
+                             Accumulators<Arith, kRows, kVecs>* tile) {
   using T = typename Arith::Scalar;
-  Accumulators<Arith, kRows, kVecs> tile;
-  tile.start(t);
-  tile.fetch(t);
+  tile->start(t);
   const T* b = static_cast<const T*>(t.b);
   const int64_t ldb = t.ldb;
   const char* ahead = static_cast<const char*>(w.prefetch != nullptr ? w.prefetch : t.a);
@@ -320,7 +320,7 @@ void run_tile(const Tile& t, const Patches& w) {
       rows.start(static_cast<const uint8_t*>(t.a) + p * w.tap_h + q * w.tap_w);
       int64_t k = t.k;
       if (k % kSteps != 0) {
-        tile.step(b, [&](int i) { return rows.at(i, 0); });
+        tile->step(b, [&](int i) { return rows.at(i, 0); });
         rows.advance(sizeof(T));
         b += ldb;
         --k;
@@ -330,12 +330,19 @@ void run_tile(const Tile& t, const Patches& w) {
         for (int s = 0; s < kSteps; ++s) {
           __builtin_prefetch(ahead, 0, 2);
           ahead += w.prefetch_step;
-          tile.step(b, [&](int i) { return rows.at(i, s); });
+          tile->step(b, [&](int i) { return rows.at(i, s); });
           b += ldb;
         }
         rows.advance(kSteps * static_cast<int>(sizeof(T)));
       }
     }
+}
+
+template <class Arith, int kRows, int kVecs>
+void run_tile(const Tile& t, const Patches& w) {
+  Accumulators<Arith, kRows, kVecs> tile;
+  tile.fetch(t);
+  sum_patches(t, w, &tile);
   if constexpr (kTakesEnds<Arith>) {
     if (t.end != nullptr) return finish_with(tile, t, *t.end, kRows, kVecs);
   }
