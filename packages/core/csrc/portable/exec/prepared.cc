@@ -213,7 +213,8 @@ Status Prepared::check_node(uint32_t i) {
   if (is_view) call.view_offset = &offset;
   const Status status = infer(*node.op, call);
   if (status == Status::kNotAView && is_view) return Status::kOk;
-  if (status != Status::kOk) return fail(status, "the op supports the shapes and dtypes of its inputs");
+  if (status != Status::kOk)
+    return fail(status, "the op supports the shapes and dtypes of its inputs");
   bool folds = is_view && call.in[0].data != nullptr;
   for (int k = 0; k < call.n_in; ++k) folds &= !call.in[k].given() || known(call.in[k]);
   const uint32_t first = model_.node(i).output_first;

@@ -237,15 +237,15 @@ def unique(
         more = [(return_index, first), (return_inverse, inverse)]
         return _with_more(found, [*more, (return_counts, counts)], dtype)
     array = rows.numpy()
-    _, first, inverse, counts = np.unique(
+    _, firsts, inverses, numbers = np.unique(
         array, True, True, True, None if axis is None else 0
     )
-    place = as_tensor(first.astype(np.int64))
+    place = as_tensor(firsts.astype(np.int64))
     found = _put_back(ops.gather(rows, place, axis=0), along)
     requested = [
-        (return_index, first),
-        (return_inverse, inverse.ravel()),
-        (return_counts, counts),
+        (return_index, firsts),
+        (return_inverse, inverses.ravel()),
+        (return_counts, numbers),
     ]
     return _with_more(found, requested, dtype)
 
