@@ -249,7 +249,9 @@ BY_RULE: dict[str, tuple[Callable[[], Any], str]] = {
         "kernel=[2, 2]",
     ),
     "pool_gather": (
-        lambda: raw.pool_gather(ones([1, 2, 4, 4]), _i(1, 3, 2, 2)),
+        lambda: raw.pool_gather(
+            ones([1, 2, 4, 4]), proa.zeros([1, 3, 2, 2], "int32")
+        ),
         "expected index with x's batch and channels, got x.shape=(1, 2, 4, 4), "
         "index.shape=(1, 3, 2, 2)",
     ),

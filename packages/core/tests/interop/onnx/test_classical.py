@@ -123,7 +123,7 @@ def test_damaged_trees_are_refused() -> None:
     x = proa.zeros([1, 3])
     forest = Forest(2, 1, 0, missing=False)
     forest.below[0][0] = 0
-    with pytest.raises(UnimplementedError, match="lead back"):
+    with pytest.raises(UnimplementedError, match="form a cycle"):
         loaded(forest.node())(x)
     forest.below[0][0] = 99
     with pytest.raises(InvalidArgumentError, match="outside 14 nodes"):
