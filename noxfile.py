@@ -304,13 +304,15 @@ def sanitize(session: nox.Session, kind: str) -> None:
 
 @nox.session(reuse_venv=True)
 def bench(session: nox.Session) -> None:
-    """Run the benchmarks, with the yardsticks of pyproject.toml, in benchmarks/."""
+    """Run the benchmarks against the peers of pyproject.toml, or `-- SCRIPT.py ...`."""
     built = wheels(session)
     yardsticks = (*group("bench"), *group("peers"))
     session.install(*(f"{built[p]}{every_extra(p)}" for p in built), *yardsticks)
     session.install("--force-reinstall", "--no-deps", *built.values())
     session.install("--no-deps", *group("onnx-models"))
-    session.run("python", "benchmarks/run.py", *session.posargs)
+    named = bool(session.posargs) and session.posargs[0].endswith(".py")
+    script, *options = session.posargs if named else ["run.py", *session.posargs]
+    session.run("python", f"benchmarks/{script}", *options)
 
 
 @nox.session(reuse_venv=True)

@@ -1,8 +1,8 @@
 """Time int8 files of `quant_post_static` against float32: build/int8-latency.json.
 
-    python benchmarks/int8_latency.py --prepare   # writes the files, minutes
-    python benchmarks/int8_latency.py             # times them, a minute, one thread
-    nox -s figures                                # the table of docs/slim.md
+    nox -s bench -- int8_latency.py --prepare   # writes the files, minutes
+    nox -s bench -- int8_latency.py             # times them, a minute, one thread
+    nox -s figures                              # the table of docs/slim.md
 
 Batch 1, weights at random. Predictors of one network run in turns, so that what else
 the machine does slows both; a time is the mean of the fastest fifth of the runs.

@@ -1,6 +1,6 @@
 """How `proa-serve` behaves under more load than it can answer, and while it changes.
 
-    python benchmarks/serve_behaviour.py overload|reload|stop [--seconds 20]
+    nox -s bench -- serve_behaviour.py overload|reload|stop [--seconds 20]
 
 Each starts a server in a process of its own, whose model sleeps, and prints figures as
 JSON. The tests of packages/serving assert counts; these are the times.

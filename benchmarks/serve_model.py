@@ -1,6 +1,6 @@
 """What `proa-serve` adds to a real model, and what its batches bring.
 
-    python benchmarks/serve_model.py [--model mobilenet_v2] [--cores 1] [--rounds 5]
+    nox -s bench -- serve_model.py [--model mobilenet_v2] [--cores 1] [--rounds 5]
 
 Next to the server, the predictor alone runs the same model in a loop, in a process of
 its own on the same cores, as many loops as the server has instances, one thread each.

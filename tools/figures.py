@@ -96,7 +96,7 @@ def _search(measured: Figures, found: Figures) -> None:
 
 
 def _int8_latency(measured: Figures, found: Figures) -> None:
-    command = "python benchmarks/int8_latency.py"
+    command = "nox -s bench -- int8_latency.py"
     measured["int8-latency"] = {"command": command, "cpu": _cpu(), **found}
 
 
