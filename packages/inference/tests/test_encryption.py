@@ -2,6 +2,7 @@
 
 import json
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,9 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from inference_models import mlp, write_mlp
 
+import proa
 from proa.errors import InvalidArgumentError, PreconditionNotMetError, VersionError
 from proa.ir import file
 from proa.ir.builder import Builder
+from proa.runtime import machine
 from proa_inference import (
     Config,
     create_predictor,
@@ -99,26 +102,73 @@ def test_options_that_would_write_an_encrypted_model_plain_are_refused(
     assert os.listdir(tmp_path) == ["mlp.secret"]
 
 
-def test_the_cache_of_tuning_has_nothing_of_the_weights(tmp_path):
+def write_secret_conv(folder: Path) -> Path:
+    """An encrypted model of names that can be searched for; the plain one is gone."""
     b = Builder()
     w = np.random.default_rng(1).standard_normal((8, 4, 3, 3)).astype(np.float32)
     steps = {"stride": [1, 1], "padding": [1] * 4, "dilation": [1, 1], "groups": 1}
-    x = b.input("x", "float32", (1, 4, 16, 16))
-    b.output(b.conv2d(x, b.parameter("secret_weight", w), **steps))
-    file.write(b.program, tmp_path / "conv.proa")
-    encrypt_file(tmp_path / "conv.proa", tmp_path / "conv.secret", KEY)
-    config = Config(tmp_path / "conv.secret")
+    x = b.input("secret_input", "float32", (1, 4, 61, 67))
+    y = b.conv2d(x, b.parameter("secret_weight", w), **steps)
+    y.name = "secret_result"
+    b.output(y)
+    file.write(b.program, folder / "conv.proa")
+    encrypt_file(folder / "conv.proa", folder / "conv.secret", KEY)
+    (folder / "conv.proa").unlink()
+    return folder / "conv.secret"
+
+
+def test_tuning_writes_nothing_of_an_encrypted_model_unless_a_folder_is_given(
+    tmp_path, monkeypatch
+):
+    for name in ("home", "cache", "work", "temporary"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    monkeypatch.chdir(tmp_path / "work")
+    secret = write_secret_conv(tmp_path)
+    content = secret.read_bytes()
+    before = set(tmp_path.rglob("*"))
+    from_bytes = Config()
+    from_bytes.set_model_buffer(content)
+    x = np.ones((1, 4, 61, 67), np.float32)
+    for config in (Config(secret), from_bytes):
+        config.set_cipher_key(KEY)
+        config.enable_tuning()
+        predictor = create_predictor(config)
+        predictor.register_output_hook(lambda *_: None)  # makes another engine
+        predictor.run([x])
+        assert set(tmp_path.rglob("*")) == before
+    plain = Config()
+    plain.set_model_buffer(decrypt(content, KEY))
+    plain.enable_tuning()
+    create_predictor(plain)
+    assert len([*(tmp_path / "cache").rglob("*.json")]) == 1
+
+
+def test_the_cache_of_tuning_has_no_weights_names_or_shapes(tmp_path, monkeypatch):
+    config = Config(write_secret_conv(tmp_path))
     config.set_cipher_key(KEY)
     config.enable_tuning(tmp_path / "tuned")
     create_predictor(config)
     (cached,) = (tmp_path / "tuned").iterdir()
     stored = json.loads(cached.read_bytes())
     assert set(stored) == {"made_for", "choices"}
-    assert set(stored["choices"].values()) <= {"", "implicit_gemm", "im2col"}
+    (choice,) = stored["choices"]
+    assert choice in ("", "implicit_gemm", "im2col")
     facts = stored["made_for"]
-    assert set(facts) == {"format", "proa", "machine", "threads", "shapes", "graph"}
+    assert set(facts) == {"format", "proa", "machine", "threads", "graph"}
     assert len(facts["graph"]) == 64  # a hash
-    assert b"secret_weight" not in cached.read_bytes()
+    program = file.from_bytes(config.content())
+    names = {v.name for n in program.nodes() for v in (*n.inputs, *n.outputs) if v}
+    assert {"secret_input", "secret_weight", "secret_result"} <= names
+    assert not any(name in cached.read_text() + cached.name for name in names)
+    held = {key: facts[key] for key in ("format", "proa", "machine", "threads")}
+    assert held == {"format": 2, "proa": str(proa.__version__), "threads": 0} | {
+        "machine": json.loads(json.dumps(machine()))
+    }
+    monkeypatch.setattr("proa_inference.tuning._measured", None)
+    create_predictor(config)  # reads it
 
 
 @settings(max_examples=60, deadline=None)

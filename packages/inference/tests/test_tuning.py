@@ -13,6 +13,7 @@ from proa.ir import file
 from proa.runtime import engine_from_parts
 from proa.static import InputSpec
 from proa_inference import Config, create_predictor, tuning
+from proa_inference.optimize import optimized_program
 
 
 @pytest.fixture(scope="module")
@@ -62,19 +63,25 @@ def test_a_tuned_predictor_computes_the_network_for_any_shape(model, tmp_path):
 def test_the_second_load_reads_what_the_first_wrote(model, tmp_path, monkeypatch):
     path, _ = model
     first = create_predictor(tuned(path, tmp_path))
-    held = json.loads(entry(tmp_path).read_text())
-    assert held["made_for"]["shapes"] == [[1, 3, 20, 24]]
+    assert json.loads(entry(tmp_path).read_text())["made_for"]["threads"] == 1
     forbid_measuring(monkeypatch)
     second = create_predictor(tuned(path, tmp_path))
     x = np.random.default_rng(0).standard_normal((2, 3, 20, 24)).astype(np.float32)
     np.testing.assert_array_equal(second.run([x])[0], first.run([x])[0])
+    other = tuned(path, tmp_path)
+    other.enable_tuning(tmp_path, {"image": (1, 3, 24, 20)})
+    with pytest.raises(AssertionError, match="measured"):  # it is for its shapes alone
+        create_predictor(other)
 
 
 def test_what_a_cache_says_is_how_it_is_computed(model, tmp_path, monkeypatch):
     path, _ = model
     create_predictor(tuned(path, tmp_path))
     held = json.loads(entry(tmp_path).read_text())
-    held["choices"] = dict.fromkeys(chosen_nodes(path), "im2col")
+    nodes = list(optimized_program(Config(path)).nodes())
+    choosing = [i for i, n in enumerate(nodes) if tuning._has_choice(n)]
+    assert len(held["choices"]) == len(choosing) == 3
+    held["choices"] = ["im2col", "", "implicit_gemm"]
     entry(tmp_path).write_text(json.dumps(held))
     given: list[list[str]] = []
 
@@ -85,16 +92,9 @@ def test_what_a_cache_says_is_how_it_is_computed(model, tmp_path, monkeypatch):
     monkeypatch.setattr("proa_inference.optimize.engine_from_parts", spying)
     create_predictor(tuned(path, tmp_path))
     (strategies,) = given
-    assert strategies.count("im2col") == 3
-    assert set(strategies) == {"", "im2col"}  # the depthwise one has no choice
-
-
-def chosen_nodes(path: Path) -> list[str]:
-    """The convolutions of the optimised graph that have a choice."""
-    from proa_inference.optimize import optimized_program
-
-    nodes = optimized_program(Config(path)).nodes()
-    return [n.outputs[0].name for n in nodes if tuning._has_choice(n)]
+    # In the order of the graph; the depthwise one has no choice.
+    assert [strategies[i] for i in choosing] == held["choices"]
+    assert strategies.count("") == len(nodes) - 2
 
 
 @pytest.mark.parametrize("fact", ["cpu", "isa", "caches", "bf16"])
@@ -114,20 +114,28 @@ def test_the_cache_of_another_machine_is_not_used(model, tmp_path, monkeypatch, 
         lambda text: text[: len(text) // 2],
         lambda _: "",
         lambda _: "[]",
-        lambda text: text.replace('"choices": {', '"choices": {"other": "im2col", '),
-        lambda text: json.dumps({**json.loads(text), "choices": {"x": 5}}),
+        lambda text: text.replace('"choices": [', '"choices": ["im2col", '),
+        lambda text: json.dumps({**json.loads(text), "choices": ["fastest"] * 3}),
+        lambda text: json.dumps({**json.loads(text), "choices": {"0": "im2col"}}),
+        lambda text: json.dumps({**json.loads(text), "choices": [5, 5, 5]}),
         lambda text: text.replace('"isa": "', '"isa": "x'),
     ],
-    ids=["half", "empty", "list", "unknown name", "number", "other machine"],
+    ids=[
+        "half",
+        "empty",
+        "list",
+        "another count",
+        "unknown",
+        "names",
+        "number",
+        "other machine",
+    ],
 )
 def test_a_damaged_cache_is_measured_anew_with_a_warning(model, tmp_path, damage):
     path, _ = model
     create_predictor(tuned(path, tmp_path))
     whole = entry(tmp_path).read_text()
-    broken = damage(whole)
-    if broken.endswith('": {"other": "im2col", }\n}'):
-        broken = broken.replace(", }", "}")
-    entry(tmp_path).write_text(broken)
+    entry(tmp_path).write_text(damage(whole))
     with pytest.warns(RuntimeWarning, match="damaged file"):
         create_predictor(tuned(path, tmp_path))
     made_for = json.loads(whole)["made_for"]

@@ -120,6 +120,7 @@ def engine_of_program(
         strategies = tuned_strategies(
             program, graph, config, threads,
             lambda s: engine_from_parts(graph, weights, threads, chains, strategies=s),
+            is_secret=config.model_is_encrypted(),
         )  # fmt: skip
     return engine_from_parts(graph, weights, threads, chains, disposable, strategies)
 

@@ -28,7 +28,7 @@ from proa.runtime import Engine, machine
 
 #: What is measured; the empty one is what the kernels choose by themselves.
 STRATEGIES = ("", "implicit_gemm", "im2col")
-_FORMAT = 1
+_FORMAT = 2
 _OPS = ("conv2d", "conv2d_act", "conv2d_norm")
 _ROUNDS = 12
 #: A strategy is taken if it needs at most this share of the default's time.
@@ -54,11 +54,13 @@ class Tuning:
         What was measured is written into a cache, from which later loads take it: of
         the same graph, shapes, number of threads, version of Proa and CPU. Results
         may differ in the last bits from those of a predictor that is not tuned, and
-        are the same for every predictor that reads the same cache.
+        are the same for every predictor that reads the same cache. No names or shapes
+        of the model are in it.
 
         Args:
             cache_dir: Folder of the cache; ``proa/tuning`` in ``$XDG_CACHE_HOME`` or
-                ``~/.cache`` by default. It may be deleted at any time.
+                ``~/.cache`` by default. It may be deleted at any time. An encrypted
+                model has a cache only in a folder given here, else each load measures.
             shapes: Shapes of inputs, by name, to measure with. Without, a first
                 dimension that varies is 1.
 
@@ -96,6 +98,8 @@ def tuned_strategies(
     config: Tuning,
     threads: int,
     build: Callable[[Strategies], Engine],
+    *,
+    is_secret: bool = False,
 ) -> Strategies:
     """The strategy of each node of the program, from the cache or measured.
 
@@ -105,27 +109,39 @@ def tuned_strategies(
         config: Says where the cache is, and which shapes are measured.
         threads: Number of threads of the engine.
         build: Makes the engine that computes by given strategies.
+        is_secret: Whether only a folder that the config names may have a cache.
     """
     nodes = list(program.main.nodes)
-    names = {n.outputs[0].name for n in nodes if _has_choice(n)}
-    if not names:
+    choosing = [n for n in nodes if _has_choice(n)]
+    if not choosing:
         return []
     inputs = _inputs(program, config.tuning_shapes())
+    shapes = json.dumps([list(a.shape) for a in inputs]).encode()
     facts = {
         "format": _FORMAT,
         "proa": str(proa.__version__),
         "machine": machine(),
         "threads": threads,
-        "shapes": [list(a.shape) for a in inputs],
-        "graph": hashlib.sha256(graph).hexdigest(),
+        # One hash of both: shapes alone could be found from theirs.
+        "graph": hashlib.sha256(graph + shapes).hexdigest(),
     }
     text = json.dumps(facts, sort_keys=True).encode()
     path = config.tuning_cache_dir() / f"{hashlib.sha256(text).hexdigest()[:32]}.json"
-    choices = _read(path, facts, names)
+    is_kept = bool(config._tuning_folder) or not is_secret
+    choices = _read(path, facts, len(choosing)) if is_kept else None
     if choices is None:
-        choices = _measured(nodes, names, inputs, build)
-        _write(path, {"made_for": facts, "choices": choices})
-    return [choices.get(n.outputs[0].name, "") for n in nodes]
+        choices = _measured(nodes, choosing, inputs, build)
+        if is_kept:
+            _write(path, {"made_for": facts, "choices": choices})
+    return _of_all(nodes, choosing, choices)
+
+
+def _of_all(
+    nodes: Sequence[Node], choosing: Sequence[Node], choices: Strategies
+) -> Strategies:
+    """The strategy of each node, given those of the nodes that have a choice."""
+    chosen = {id(n): s for n, s in zip(choosing, choices, strict=True)}
+    return [chosen.get(id(n), "") for n in nodes]
 
 
 def _has_choice(node: Node) -> bool:
@@ -170,14 +186,13 @@ def _inputs(
 
 def _measured(
     nodes: Sequence[Node],
-    names: set[str],
+    choosing: Sequence[Node],
     inputs: list[NDArray[Any]],
     build: Callable[[Strategies], Engine],
-) -> dict[str, str]:
-    """What beats the default, by the name of the node's output."""
+) -> Strategies:
+    """For each node that has a choice, what beats the default, or the empty one."""
     engines = {
-        s: build([s if n.outputs[0].name in names else "" for n in nodes])
-        for s in STRATEGIES
+        s: build(_of_all(nodes, choosing, [s] * len(choosing))) for s in STRATEGIES
     }
     fastest: dict[str, dict[str, int]] = {s: {} for s in STRATEGIES}
     for _ in range(_ROUNDS):  # in turns, so that a disturbance hits all
@@ -185,28 +200,34 @@ def _measured(
             times = fastest[strategy]
             for _, name, time in engine.profile(inputs):
                 times[name] = min(time, times.get(name, time))
-    chosen = {}
-    for name in names & fastest[""].keys():
-        best = min(STRATEGIES, key=lambda s: fastest[s].get(name, fastest[""][name]))
-        if fastest[best][name] <= _GAIN * fastest[""][name]:
-            chosen[name] = best
-    return chosen
+    return [_best(n.outputs[0].name, fastest) for n in choosing]
 
 
-def _read(path: Path, facts: dict[str, Any], names: set[str]) -> dict[str, str] | None:
+def _best(name: str, fastest: Mapping[str, Mapping[str, int]]) -> str:
+    default = fastest[""].get(name)
+    if default is None:
+        return ""
+    best = min(STRATEGIES, key=lambda s: fastest[s].get(name, default))
+    return best if fastest[best].get(name, default) <= _GAIN * default else ""
+
+
+def _read(path: Path, facts: dict[str, Any], count: int) -> Strategies | None:
     """The choices in a file of the cache; None if there is none that is whole."""
     if not path.exists():
         return None
     try:
         held = json.loads(bytes(files.read(path, where="Config.enable_tuning")))
         choices = held["choices"]
-        whole = held["made_for"] == json.loads(json.dumps(facts)) and all(
-            name in names and s in STRATEGIES for name, s in choices.items()
+        whole = (
+            held["made_for"] == json.loads(json.dumps(facts))
+            and isinstance(choices, list)
+            and len(choices) == count
+            and all(s in STRATEGIES for s in choices)
         )
-    except (Error, ValueError, TypeError, KeyError, AttributeError):
+    except (Error, ValueError, TypeError, KeyError):
         whole = False
     if whole:
-        return dict(choices)
+        return list(choices)
     warnings.warn(
         f"[Config.enable_tuning] expected the choices of this model in {path}, got a "
         "damaged file; it is measured again",
