@@ -166,6 +166,69 @@ def test_a_saved_model_is_read_by_later_loads(tmp_path, caplog):
     assert load(lambda c: c.enable_tuning(tmp_path / "tuning"))
 
 
+@pytest.mark.parametrize("way", ["renamed", "overwritten", "within a tick"])
+def test_a_replaced_model_of_the_same_size_and_time_is_not_what_was_saved(
+    tmp_path, way, monkeypatch
+):
+    model = write_mlp(tmp_path / "mlp.proa")
+    program = file.read(model)
+    for value in program.constants():
+        value.data = 2 * value.data
+    other = tmp_path / "other.proa"
+    file.write(program, other)
+    config = Config(model)
+    config.set_optim_cache_dir(tmp_path / "cache")
+    config.enable_save_optim_model()
+    x = batch(2)
+    first = create_predictor(config).run([x])[0]
+    before = model.stat()
+    assert other.stat().st_size == before.st_size
+    if way == "renamed":
+        os.replace(other, model)
+    else:
+        model.write_bytes(other.read_bytes())
+    os.utime(model, ns=(before.st_atime_ns, before.st_mtime_ns))
+    after = model.stat()
+    assert (after.st_size, after.st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+    if way == "within a tick":  # as of file systems whose clock is coarse
+        assert after.st_ino == before.st_ino
+        stat, known = Path.stat, model.resolve()
+        monkeypatch.setattr(
+            Path, "stat", lambda p, **how: before if p == known else stat(p, **how)
+        )
+    got = create_predictor(config).run([x])[0]
+    assert not np.allclose(got, first)
+    unsaved = create_predictor(Config(model)).run([x])[0]
+    np.testing.assert_array_equal(got, unsaved)
+
+
+def test_a_model_that_is_replaced_while_it_loads_is_not_what_was_saved(
+    tmp_path, monkeypatch
+):
+    model = write_mlp(tmp_path / "mlp.proa")
+    program = file.read(model)
+    for value in program.constants():
+        value.data = 2 * value.data
+    file.write(program, tmp_path / "other.proa")
+    config = Config(model)
+    config.set_optim_cache_dir(tmp_path / "cache")
+    config.enable_save_optim_model()
+    content = Config.content
+
+    def replacing(self):
+        held = content(self)
+        if (tmp_path / "other.proa").exists():
+            os.replace(tmp_path / "other.proa", model)
+        return held
+
+    monkeypatch.setattr(Config, "content", replacing)
+    x = batch(2)
+    check_mlp(create_predictor(config).run([x]), x)  # what was there at first
+    got = create_predictor(config).run([x])[0]
+    np.testing.assert_array_equal(got, create_predictor(Config(model)).run([x])[0])
+    assert not np.allclose(got, mlp(x)[0])
+
+
 def test_messages_are_logged_unless_disabled(path, caplog):
     with caplog.at_level(logging.INFO, logger="proa_inference"):
         create_predictor(Config(path))

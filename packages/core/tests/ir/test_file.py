@@ -21,6 +21,7 @@ from safetensors.numpy import load_file
 from proa import _core
 from proa.errors import InvalidArgumentError, NotFoundError, VersionError
 from proa.ir import Builder, Program, describe, from_bytes, read, to_bytes, write
+from proa.ir.file import stated_checksum
 from proa.ir.program import Node, Value
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -121,7 +122,20 @@ def test_the_checksum_is_the_crc_of_the_file_without_it(path: Path) -> None:
     raw = bytearray(tables.raw)
     expected = struct.unpack_from("<I", raw, tables.start + 32)[0]
     struct.pack_into("<I", raw, tables.start + 32, 0)
-    assert zlib.crc32(raw) == expected
+    assert zlib.crc32(raw) == expected == stated_checksum(path)
+
+
+def test_files_that_state_no_checksum(tmp_path: Path) -> None:
+    write(read(FILES[0]), tmp_path / "compressed", compressed=True)
+    whole = FILES[0].read_bytes()
+    (start,) = struct.unpack_from("<Q", whole)
+    for name, content in {
+        "empty": b"", "short": b"abc", "head": whole[: start + 8],
+        "cut": whole[: start + 8 + 103], "huge": b"\xff" * 300,
+        "tensors": whole.replace(b"PROAGRPH", b"x" * 8),
+    }.items():  # fmt: skip
+        (tmp_path / name).write_bytes(content)
+    assert [stated_checksum(path) for path in tmp_path.iterdir()] == [None] * 7
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.name)

@@ -262,6 +262,22 @@ def operator_versions(raw: bytes | memoryview) -> dict[str, int]:
     return _Reader(expand(memoryview(raw).cast("B"), where), where).versions()
 
 
+def stated_checksum(path: str | os.PathLike[str]) -> int | None:
+    """The checksum in the head of a model file, of which no more is read and which is
+    not compared; None if it is compressed or no model file.
+    """
+    with open(path, "rb") as stream:
+        (json_size,) = struct.unpack("<Q", stream.read(8).ljust(8, b"\0"))
+        if json_size > os.fstat(stream.fileno()).st_size:
+            return None
+        stream.seek(json_size + 8)
+        head = stream.read(HEADER_BYTES)
+    if len(head) < HEADER_BYTES or head[:8] != MAGIC:
+        return None
+    (checksum,) = struct.unpack_from("<I", head, CHECKSUM_AT)
+    return int(checksum)
+
+
 @collector_paused()
 def from_bytes(
     raw: bytes | memoryview, *, where: str = "ir.read", verify: bool = True
