@@ -3,7 +3,7 @@
 import os as _os
 
 from proa.errors.locations import add_own_code as _add_own_code
-from proa_slim import dist, nas, pantheon, search
+from proa_slim import dist, dygraph, nas, pantheon, search
 from proa_slim.analysis import dygraph_flops, flops, model_size
 from proa_slim.compression import Recipe, compress
 from proa_slim.config import QuantConfig
@@ -72,6 +72,7 @@ __all__ = [
     "model_size",
     "nas",
     "pantheon",
+    "dygraph",
     "dygraph_flops",
     "flops",
     "half_weights",
