@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from os import PathLike
 from typing import Any
 
@@ -13,18 +12,15 @@ from numpy.typing import NDArray
 
 import proa
 from proa.errors import InvalidArgumentError
-from proa.ir.record import to_array
 from proa_slim.analysis.latency import median_latency
 from proa_slim.prune.criteria import Criterion
 from proa_slim.prune.dependency import Group
 from proa_slim.prune.plan import PruningPlan
 from proa_slim.prune.pruner import Apply, Pruner, PruneType
 from proa_slim.prune.selection import bisect, check_share, impossible
-from proa_slim.prune.sensitivities import Sensitivities, SensitivityFile
+from proa_slim.prune.sensitivities import RATIOS, Sensitivities
 from proa_slim.prune.tradeoff import HIGHEST, Tradeoff
 
-#: Ratios at which `sensitive` measures.
-RATIOS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 #: Halvings of the interval when each trial is timed.
 _TIMED_STEPS = 7
 
@@ -55,7 +51,6 @@ class FilterPruner(Pruner):
     ) -> None:
         super().__init__(model, inputs, opt, prune_type, input_dtype, criterion)
         self._sen_file, self._progress = sen_file, progress
-        self._losses: Sensitivities | None = None
 
     # -- sensitivities -----------------------------------------------------------------
     def sensitive(
@@ -92,60 +87,12 @@ class FilterPruner(Pruner):
             NotFoundError: If a variable is none of the network's.
         """
         path = self._sen_file if sen_file is None else sen_file
-        if eval_func is None:
-            known = SensitivityFile(path)
-            if not known.losses:
-                raise InvalidArgumentError(
-                    "[sensitive] expected an eval_func or a file with sensitivities, "
-                    f"got {path}"
-                )
-            self._losses = known.losses
-            return known.losses
-        known = SensitivityFile(path, self._fingerprint())
         groups = self._chosen(target_vars, skip_vars)
-        if known.baseline is None:
-            known.baseline = float(eval_func())
-            known.save()
-        if not np.isfinite(known.baseline) or known.baseline == 0:
-            raise InvalidArgumentError(
-                f"[sensitive] expected a metric other than 0, got {known.baseline}"
-            )
-        total, count = len(groups) * len(ratios), 0
-        selector = self.selector()
-        for group in groups:
-            for ratio in ratios:
-                count += 1
-                if ratio in known.losses.get(group.name, {}):
-                    continue
-                metric = self._without(selector.units(group, ratio), eval_func)
-                loss = (known.baseline - metric) / known.baseline
-                known.note(group.name, float(ratio), loss)
-                self._report(f"{count}/{total} {group.name} {ratio:.2f}: {loss:.4f}")
-        self._losses = known.losses
-        return known.losses
-
-    def _without(self, units: Iterable[int], eval_func: Callable[[], float]) -> float:
-        tensors = [*self.network.tensors.values()]
-        before = [tensor.clone().detach() for tensor in tensors]
-        undo = self.network.remove(units)
-        try:
-            return float(eval_func())
-        finally:
-            self.network.restore(undo)
-            with proa.no_grad():
-                for tensor, value in zip(tensors, before, strict=True):
-                    tensor.set_value(value)
+        return self._measure("sensitive", groups, eval_func, path, ratios)
 
     def _report(self, line: str) -> None:
         if self._progress:
             print(f"[sensitive] {line}", file=sys.stderr, flush=True)
-
-    def _fingerprint(self) -> str:
-        digest = hashlib.sha256(repr(self.criterion).encode())
-        for value, tensor in self.network.tensors.items():
-            digest.update(f"{value.name}{value.shape}".encode())
-            digest.update(np.ascontiguousarray(to_array(tensor)).tobytes())
-        return digest.hexdigest()
 
     def _chosen(
         self, target_vars: Collection[str] | None, skip_vars: Collection[str]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from os import PathLike
 from typing import Any, Literal
 
 import numpy as np
@@ -12,11 +14,13 @@ from proa.errors import InvalidArgumentError, NotFoundError
 from proa.ir.program import Value
 from proa.ir.record import to_array
 from proa_slim.analysis.recorded import specs_of
+from proa_slim.prune.agreement import Agreement
 from proa_slim.prune.criteria import Criterion, Scoring
 from proa_slim.prune.dependency import Group
 from proa_slim.prune.network import PrunableNetwork, Undo
 from proa_slim.prune.plan import PruningPlan, plan_of
 from proa_slim.prune.selection import Selector
+from proa_slim.prune.sensitivities import RATIOS, Sensitivities, SensitivityFile
 
 #: ``imperative`` removes channels (``impretive`` is PaddleSlim's spelling), ``lazy``
 #: sets them to zero, None changes nothing.
@@ -67,6 +71,7 @@ class Pruner:
         self.prune_type, self.criterion = prune_type, criterion
         self.network = PrunableNetwork(model, specs_of(inputs, input_dtype))
         self._undo: list[Undo] = []
+        self._losses: Sensitivities | None = None
         #: What was removed last.
         self.plan: PruningPlan | None = None
 
@@ -116,6 +121,113 @@ class Pruner:
             f"[Pruner] expected the name of a parameter, got {name!r}; there are "
             f"{', '.join(known)}"
         )
+
+    # -- sensitivities -----------------------------------------------------------------
+    def status(
+        self,
+        data: Any = None,
+        eval_func: Callable[..., float] | None = None,
+        status_file: str | PathLike[str] | None = None,
+    ) -> Sensitivities:
+        """Measure what each group of channels is worth, at ratios of 0.1 to 0.9.
+
+        The channels are really removed, evaluated and put back. The file is written
+        after each evaluation and read first, so that a run that was stopped continues;
+        it is the file of `FilterPruner.sensitive`.
+
+        Args:
+            data: Batches that can be read more than once: each an array, a tensor, or a
+                sequence whose first items are the inputs.
+            eval_func: Takes the data, if there are any; returns the metric of the
+                network as it is, the greater the better. None: how often the greatest
+                score is at the place where the whole network, as it is now, has it.
+            status_file: Where results are, or will be. With neither data nor eval_func
+                they are read alone.
+
+        Returns:
+            For the first weight of each group, (m0 - m) / m0 by ratio, with m0 the
+            metric of the whole network and m that without the channels.
+
+        Raises:
+            InvalidArgumentError: If there is nothing to read and nothing to evaluate,
+                the file is of another network or criterion, data can be read once, or
+                m0 is 0 or not finite; or without eval_func, a batch has fewer arrays
+                than the network has inputs, or the network gives no scores.
+        """
+        if data is not None and iter(data) is data:
+            raise InvalidArgumentError(
+                "[status] expected data that can be read more than once, such as a "
+                f"list or a DataLoader, got {type(data).__name__}"
+            )
+        evaluate = eval_func
+        if data is not None:
+            evaluate = (
+                Agreement(self.model, data, len(self.network.specs))
+                if eval_func is None
+                else lambda: eval_func(data)
+            )
+        return self._measure("status", self.groups, evaluate, status_file, RATIOS)
+
+    def _measure(
+        self,
+        where: str,
+        groups: Sequence[Group],
+        eval_func: Callable[[], float] | None,
+        path: str | PathLike[str] | None,
+        ratios: Sequence[float],
+    ) -> Sensitivities:
+        if eval_func is None:
+            known = SensitivityFile(path)
+            if not known.losses:
+                raise InvalidArgumentError(
+                    f"[{where}] expected an eval_func or a file with sensitivities, "
+                    f"got {path}"
+                )
+            self._losses = known.losses
+            return known.losses
+        known = SensitivityFile(path, self._fingerprint())
+        if known.baseline is None:
+            known.baseline = float(eval_func())
+            known.save()
+        if not np.isfinite(known.baseline) or known.baseline == 0:
+            raise InvalidArgumentError(
+                f"[{where}] expected a metric other than 0, got {known.baseline}"
+            )
+        total, count = len(groups) * len(ratios), 0
+        selector = self.selector()
+        for group in groups:
+            for ratio in ratios:
+                count += 1
+                if ratio in known.losses.get(group.name, {}):
+                    continue
+                metric = self._without(selector.units(group, ratio), eval_func)
+                loss = (known.baseline - metric) / known.baseline
+                known.note(group.name, float(ratio), loss)
+                self._report(f"{count}/{total} {group.name} {ratio:.2f}: {loss:.4f}")
+        self._losses = known.losses
+        return known.losses
+
+    def _report(self, line: str) -> None:
+        """Called after each evaluation."""
+
+    def _without(self, units: Iterable[int], eval_func: Callable[[], float]) -> float:
+        tensors = [*self.network.tensors.values()]
+        before = [tensor.clone().detach() for tensor in tensors]
+        undo = self.network.remove(units)
+        try:
+            return float(eval_func())
+        finally:
+            self.network.restore(undo)
+            with proa.no_grad():
+                for tensor, value in zip(tensors, before, strict=True):
+                    tensor.set_value(value)
+
+    def _fingerprint(self) -> str:
+        digest = hashlib.sha256(repr(self.criterion).encode())
+        for value, tensor in self.network.tensors.items():
+            digest.update(f"{value.name}{value.shape}".encode())
+            digest.update(np.ascontiguousarray(to_array(tensor)).tobytes())
+        return digest.hexdigest()
 
     # -- pruning -----------------------------------------------------------------------
     def prune_var(

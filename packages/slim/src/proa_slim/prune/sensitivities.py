@@ -14,6 +14,8 @@ from proa.errors import InvalidArgumentError, NotFoundError
 #: By the name of a weight, the loss by the ratio of channels removed: with m0 the
 #: metric of the whole network and m that without the channels, (m0 - m) / m0.
 Sensitivities = dict[str, dict[float, float]]
+#: Ratios that are measured unless others are given.
+RATIOS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 _FORMAT = "proa-sensitivities-1"
 

@@ -12,8 +12,7 @@ import numpy as np
 from proa.errors import InvalidArgumentError
 from proa.static import Program, global_scope
 from proa_slim.prune.criteria import Criterion
-from proa_slim.prune.filter_pruner import RATIOS
-from proa_slim.prune.sensitivities import Sensitivities, SensitivityFile
+from proa_slim.prune.sensitivities import RATIOS, Sensitivities, SensitivityFile
 from proa_slim.prune.static_pruner import ProgramPruner
 
 
