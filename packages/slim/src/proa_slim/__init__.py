@@ -3,7 +3,7 @@
 import os as _os
 
 from proa.errors.locations import add_own_code as _add_own_code
-from proa_slim import dist, dygraph, nas, pantheon, search
+from proa_slim import auto_compression, dist, dygraph, nas, pantheon, search
 from proa_slim.analysis import dygraph_flops, flops, model_size
 from proa_slim.compression import Recipe, compress
 from proa_slim.config import QuantConfig
@@ -67,6 +67,7 @@ __all__ = [
     "QuantizedLayer",
     "QuantizedModel",
     "UnstructuredPruner",
+    "auto_compression",
     "compress",
     "dist",
     "model_size",

@@ -8,7 +8,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,11 @@ from proa.ir import file
 from proa.ir.program import Program
 from proa_slim.analysis import flops
 from proa_slim.compression import steps
+from proa_slim.compression.goal import Goal, halves
 from proa_slim.compression.model import runner
 from proa_slim.compression.progress import Finished, Progress, TrialResult, fingerprint
 from proa_slim.compression.recipe import Recipe
 from proa_slim.compression.samples import (
-    Run,
     Samples,
     accuracy,
     classes,
@@ -70,25 +70,39 @@ class _Compression:
         recipe: Recipe,
         kept: Progress,
         progress: bool,
+        goal: Goal,
     ) -> None:
         self.whole, self.recipe, self.progress = program, recipe, progress
-        half = len(samples) // 2
-        #: What is trained and calibrated on, and what is measured on.
-        self.train, self.test = (
-            samples.part(slice(half)),
-            samples.part(slice(half, None)),
-        )
-        self.metric_name = "accuracy"
-        if samples.labels is None:
+        self.train, self.test = halves(samples, goal.samples)
+        self.metric_name, self._metric = "accuracy", goal.metric
+        if goal.metric is not None:
+            self.metric_name = "metric"
+        elif self.test.labels is None:
             self.metric_name = "agreement"
             labels = classes(runner(program), self.test, _BATCH)
             self.test = Samples(self.test.inputs, labels)
         self.tried: list[TrialResult] = []
         self.notes: list[str] = []
         self.kept = kept
+        if goal.speedup is not None:
+            limit = self._time_of_whole() / goal.speedup
+            self.recipe = replace(recipe, max_milliseconds=limit)
 
-    def metric(self, model: Run) -> float:
+    def metric(self, model: QuantizedModel) -> float:
+        if self._metric is not None:
+            return self._metric(model)
         return accuracy(model, self.test, _BATCH)
+
+    def _time_of_whole(self) -> float:
+        path = self.kept.folder / "timed.proa"
+        file.write(self.whole, path)
+        time = self._milliseconds(path)
+        if time is None:
+            raise UnavailableError(
+                "[compress] expected proa-inference to be installed for a speedup: pip "
+                "install proa-inference"
+            )
+        return time
 
     def trial(
         self, step: str, make: Callable[[], tuple[Program, list[str]]]
@@ -389,7 +403,24 @@ def compress(
         samples = samples_of(data, labels)
     folder = Path(fspath(output))
     kept = Progress(folder, fingerprint(program, samples, recipe), resume)
-    work = _Compression(program, samples, recipe, kept, progress)
+    return compress_program(program, samples, recipe, kept, folder, progress, Goal())
+
+
+def compress_program(
+    program: Program,
+    samples: Samples,
+    recipe: Recipe,
+    kept: Progress,
+    folder: Path,
+    progress: bool,
+    goal: Goal,
+) -> Compressed:
+    """`compress` of a graph and samples, with a goal.
+
+    Raises:
+        PreconditionNotMetError, UnavailableError: As that.
+    """
+    work = _Compression(program, samples, recipe, kept, progress, goal)
     try:
         made = work.run()
     except PreconditionNotMetError:
