@@ -16,14 +16,13 @@ from proa.errors import (
     PreconditionNotMetError,
 )
 from proa.static import InputSpec
-from proa_slim import QuantConfig, quant_post_static
+from proa_slim import Pruner, QuantConfig, quant_post_static
 from proa_slim.analysis import cost_table, flops, latency_table, model_size
 from proa_slim.prune import (
     FilterPruner,
     FPGMFilterPruner,
     L1NormFilterPruner,
     L2NormFilterPruner,
-    Pruner,
     get_ratios_by_loss,
     load_sensitivities,
     merge_sensitive,

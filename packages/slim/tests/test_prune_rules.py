@@ -11,8 +11,9 @@ from proa import nn
 from proa.nn import functional as F
 from proa.static import InputSpec
 from proa.vision.ops import DeformConv2D
+from proa_slim import Pruner
 from proa_slim.analysis.recorded import RecordedNetwork
-from proa_slim.prune import DependencyGraph, Pruner, prune_channels
+from proa_slim.prune import DependencyGraph, prune_channels
 from proa_slim.prune.network import PrunableNetwork
 
 RNG = np.random.default_rng(3)

@@ -7,7 +7,7 @@ import proa
 from proa import static
 from proa.errors import InvalidArgumentError, NotFoundError, PreconditionNotMetError
 from proa_slim.analysis import flops
-from proa_slim.prune import ProgramPruner, sensitivity
+from proa_slim.prune import ProgramPruner, Pruner, sensitivity
 
 
 @pytest.fixture
@@ -116,3 +116,71 @@ def test_sensitivities_of_a_program_leave_it_as_it_was(network, tmp_path):
         sensitivity(program, None, names)
     with pytest.raises(InvalidArgumentError, match="metric other than 0, got nan"):
         sensitivity(program, None, names, lambda given: np.nan, scope=scope)
+
+
+def arrays_of(program, scope):
+    return {n: np.array(scope.find_var(n).get_tensor()) for n in program.states}
+
+
+def outputs(program, scope, logits):
+    x = np.random.default_rng(0).normal(size=(2, 3, 8, 8)).astype("float32")
+    with static.scope_guard(scope):
+        return static.Executor().run(program, {"image": x}, [logits.name])[0]
+
+
+def test_the_pruner_of_programs_has_the_arguments_of_paddleslim(network):
+    program, _, logits, scope = network
+    name = next(n for n, shape in weights_of(program).items() if len(shape) == 4)
+    before = arrays_of(program, scope)
+    copy = static.Scope()
+    for known, array in before.items():
+        copy.var(known).set(array)
+    lazy, saved, shapes = Pruner("l2_norm").prune(
+        program, copy, [name], [0.25], place=None, lazy=True, param_backup=True,
+        param_shape_backup=True,
+    )  # fmt: skip
+    assert weights_of(lazy) == weights_of(program)
+    # The four filters of the smallest norm are zero, the others as they were.
+    order = np.argsort(np.sqrt((before[name] ** 2).sum((1, 2, 3))))
+    expected = before[name].copy()
+    expected[order[:4]] = 0
+    np.testing.assert_array_equal(arrays_of(program, copy)[name], expected)
+    small, no_arrays, no_shapes = Pruner("l2_norm").prune(
+        program, scope, [name], [0.25]
+    )
+    assert no_arrays is None and no_shapes is None
+    assert weights_of(small)[name] == (12, 3, 3, 3)
+    np.testing.assert_array_equal(
+        arrays_of(program, scope)[name], before[name][np.sort(order[4:])]
+    )
+    want = outputs(lazy, copy, logits)
+    np.testing.assert_allclose(outputs(small, scope, logits), want, 1e-4, 1e-5)
+    # What was saved restores all that changed.
+    assert name in saved and len(saved) > 1
+    assert shapes == {n: before[n].shape for n in saved}
+    for known, array in saved.items():
+        copy.var(known).set(array)
+    for known, array in before.items():
+        np.testing.assert_array_equal(arrays_of(program, copy)[known], array)
+
+
+def test_the_graph_alone_is_pruned_so_that_it_can_be_counted(network):
+    program, _, _, scope = network
+    name = next(n for n, shape in weights_of(program).items() if len(shape) == 4)
+    before = arrays_of(program, scope)
+    small, _, _ = Pruner().prune(program, scope, [name], 0.5, only_graph=True)
+    assert weights_of(small)[name] == (8, 3, 3, 3)
+    # 3 x 3 x 3 x 8 products at 64 positions, then 8 x 64 inputs of 4 outputs.
+    assert flops(small) == 27 * 8 * 64 + 8 * 64 * 4
+    for known, array in arrays_of(program, scope).items():
+        np.testing.assert_array_equal(array, before[known])
+
+
+def test_arguments_of_paddleslim_without_meaning_are_refused(network):
+    program, _, _, scope = network
+    with pytest.raises(InvalidArgumentError, match="must be 'default_idx_selector'"):
+        Pruner(idx_selector="optimal_threshold")
+    with pytest.raises(InvalidArgumentError, match="lazy or only_graph"):
+        Pruner().prune(program, scope, [], [], lazy=True, only_graph=True)
+    with pytest.raises(NotFoundError, match="conv9"):
+        Pruner().prune(program, scope, ["conv9"], [0.5])

@@ -14,11 +14,11 @@ from proa_slim.prune import (
     GMPUnstructuredPruner,
     L1NormFilterPruner,
     L2NormFilterPruner,
-    Pruner,
     PruningPlan,
     UnstructuredPruner,
     prune_channels,
 )
+from proa_slim.prune.pruner import Pruner
 from proa_slim.quant import (
     PTQ,
     QAT,

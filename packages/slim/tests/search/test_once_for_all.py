@@ -10,8 +10,8 @@ import proa.nn.functional as F
 from proa import nn
 from proa.errors import InvalidArgumentError
 from proa.static import InputSpec
+from proa_slim import Pruner
 from proa_slim.analysis import flops, model_size
-from proa_slim.prune import Pruner
 from proa_slim.search import OFA
 
 SHAPE = [None, 3, 8, 8]

@@ -12,14 +12,13 @@ from proa_slim.prune.filter_pruner import (
 from proa_slim.prune.plan import PruningPlan
 from proa_slim.prune.plot import plot_sensitivities
 from proa_slim.prune.program_pruner import prune_file, prune_program
-from proa_slim.prune.pruner import Pruner
 from proa_slim.prune.sensitivities import (
     get_ratios_by_loss,
     load_sensitivities,
     merge_sensitive,
 )
 from proa_slim.prune.sparse_file import save_sparse
-from proa_slim.prune.static_pruner import ProgramPruner
+from proa_slim.prune.static_pruner import ProgramPruner, Pruner
 from proa_slim.prune.static_sensitivity import sensitivity
 from proa_slim.prune.unstructured import (
     GMPUnstructuredPruner,

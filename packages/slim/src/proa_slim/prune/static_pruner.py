@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from proa.errors import InvalidArgumentError, NotFoundError, PreconditionNotMetError
 from proa.ir.program import Value
@@ -15,9 +16,14 @@ from proa_slim.prune.dependency import DependencyGraph, sliced
 from proa_slim.prune.plan import PruningPlan, plan_of
 from proa_slim.prune.selection import Selector
 
+Array = np.ndarray[Any, Any]
+#: By the names of parameters.
+Arrays = dict[str, Array]
+Shapes = dict[str, tuple[int, ...]]
+
 
 class ProgramPruner:
-    """PaddleSlim's ``prune.Pruner``, of programs that static mode built.
+    """Removes channels of programs that static mode built.
 
         pruner = ProgramPruner()
         pruned, plan = pruner.prune(
@@ -94,7 +100,99 @@ class ProgramPruner:
         return draft.clone(), plan  # whose Variables have the new shapes
 
 
-def _array(scope: Any, name: str) -> np.ndarray[Any, Any]:
+class Pruner:
+    """`ProgramPruner` with the arguments of PaddleSlim's ``prune.Pruner``.
+
+        pruned, _, _ = Pruner().prune(program, scope, ["conv2d_0.w_0"], [0.5])
+
+    The pruner of Layers is `proa_slim.Pruner`.
+
+    Args:
+        criterion: As for `ProgramPruner`.
+        idx_selector: ``default_idx_selector``: the channels of the lowest scores go.
+
+    Raises:
+        InvalidArgumentError: If idx_selector is another.
+    """
+
+    def __init__(
+        self,
+        criterion: str | Criterion = "l1_norm",
+        idx_selector: str = "default_idx_selector",
+    ) -> None:
+        if idx_selector != "default_idx_selector":
+            raise InvalidArgumentError(
+                "[Pruner] idx_selector must be 'default_idx_selector', got "
+                f"{idx_selector!r} (a criterion may be a function)"
+            )
+        self._pruner = ProgramPruner(criterion)
+
+    def prune(
+        self,
+        program: Program,
+        scope: Any,
+        params: Sequence[str],
+        ratios: Sequence[float] | float,
+        place: object = None,
+        lazy: bool = False,
+        only_graph: bool = False,
+        param_backup: bool = False,
+        param_shape_backup: bool = False,
+    ) -> tuple[Program, Arrays | None, Shapes | None]:
+        """A program without a share of the channels of weights.
+
+        Args:
+            program: Is not changed.
+            scope: Where parameters are; None is the global one.
+            params: Weights.
+            ratios: One for each weight, or one for all; in [0, 1).
+            place: Has no meaning here; callers of PaddleSlim give one.
+            lazy: Set to zero in the scope what would go; all shapes stay.
+            only_graph: Leave the scope as it is, so that the program can be counted.
+            param_backup: Whether what the scope had is returned.
+            param_shape_backup: Whether its shapes are returned.
+
+        Returns:
+            The program; by the names of all parameters that lose something, their
+            arrays from before, or None; and their shapes from before, or None.
+
+        Raises:
+            InvalidArgumentError: If lazy and only_graph are given together; or as
+                `ProgramPruner.prune`.
+            NotFoundError, PreconditionNotMetError: As that.
+        """
+        if lazy and only_graph:
+            raise InvalidArgumentError(
+                "[Pruner] expected lazy or only_graph, got both, which would change "
+                "nothing"
+            )
+        where = global_scope() if scope is None else scope
+        before = {name: np.array(_array(where, name)) for name in program.states}
+        small, plan = self._pruner.prune(
+            program, where, params, ratios, only_graph=lazy or only_graph
+        )
+        if lazy:
+            small = program.clone()
+            for name, axes in plan.masks.items():
+                where.var(name).set(zeroed(before[name], axes))
+        arrays = {name: before[name] for name in plan.masks}
+        shapes = {name: array.shape for name, array in arrays.items()}
+        return (
+            small,
+            arrays if param_backup else None,
+            shapes if param_shape_backup else None,
+        )
+
+
+def zeroed(array: Array, axes: Mapping[int, NDArray[np.bool_]]) -> Array:
+    """A copy with zeros at the indices of axes where masks are false."""
+    made = np.array(array)
+    for axis, mask in axes.items():
+        np.moveaxis(made, axis, 0)[~mask] = 0
+    return made
+
+
+def _array(scope: Any, name: str) -> Array:
     found = scope.find_var(name)
     if found is None or found.tensor is None:
         raise NotFoundError(
