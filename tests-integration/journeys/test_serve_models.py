@@ -131,27 +131,36 @@ def test_a_paddle_model_is_served(tmp_path):
     np.testing.assert_allclose(y, by_numpy(net, X), rtol=1e-5, atol=1e-6)
 
 
-def test_a_server_imports_what_it_needs_alone(tmp_path):
+@pytest.mark.parametrize("protocols", ["http", "http and grpc"])
+def test_a_server_imports_what_it_needs_alone(tmp_path, protocols):
     save_for_serving(network(1), tmp_path, "net", SPEC)
     code = """
-import sys
+import sys, urllib.request
 from pathlib import Path
 from proa_serving.app import BackgroundServer, ServerConfig
 from proa_serving.client import HttpClient
-config = ServerConfig(repository=Path(sys.argv[1]), http_port=0)
+ports = {"http_port": 0} | ({"grpc_port": 0} if "grpc" in sys.argv[2] else {})
+config = ServerConfig(repository=Path(sys.argv[1]), **ports)
 with BackgroundServer(config) as server:
-    assert HttpClient(server.http_address).model_ready("net")
+    client = HttpClient(server.http_address)
+    assert client.model_ready("net")
+    print(*sys.modules)
+    address = f"http://{server.http_address}/metrics"
+    assert b"proa_serve_requests_total" in urllib.request.urlopen(address).read()
     print(*sys.modules)
 """
-    command = [sys.executable, "-c", code, str(tmp_path)]
+    command = [sys.executable, "-c", code, str(tmp_path), protocols]
     found = subprocess.run(command, check=True, capture_output=True, text=True)
-    imported = set(found.stdout.split())
+    imported, later = map(set, map(str.split, found.stdout.splitlines()))
     assert {"proa_inference.predictor", "proa_serving.http.app"} <= imported
     # Tools, the API of Paddle 1.x, training, other formats and protocols.
     assert not imported & {
         *("proa_inference.compare", "proa_inference.legacy"),
         *("proa_inference.mixed_precision", "proa.nn", "proa.jit", "proa.static"),
         *("proa.interop", "proa_serving.models.triton_config", "grpc"),
-        *("google.protobuf", "proa_serving.http2.connection"),
         *("opentelemetry", "cryptography", "PIL"),
+        *("prometheus_client", "importlib.metadata"),
     }
+    of_grpc = {"google.protobuf", "proa_serving.http2.connection"}
+    assert imported & of_grpc == (of_grpc if "grpc" in protocols else set())
+    assert "prometheus_client" in later

@@ -17,6 +17,7 @@ from proa_serving import __version__
 from proa_serving.cli import _config, _parser
 from proa_serving.http.routes import find_route
 from proa_serving.metrics import Metrics
+from proa_serving.observe.exposition import expose
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
 KUBERNETES = sorted((DEPLOY / "kubernetes").glob("*.yaml"))
@@ -210,7 +211,7 @@ def test_the_autoscaler_uses_a_metric_that_there_is():
     used = set(re.findall(r"proa_serve_[a-z_]+", rule["metricsQuery"]))
     metrics = Metrics()
     metrics.of_model("m", "1")
-    text = metrics.expose().decode()
+    text = expose(metrics).decode()
     assert used == {"proa_serve_queue_seconds_sum", "proa_serve_queue_seconds_count"}
     for name in used:
         assert f'{name}{{model="m",version="1"}}' in text

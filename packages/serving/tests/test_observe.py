@@ -14,6 +14,7 @@ import small_models
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
 from google.protobuf import json_format
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from tritonclient.utils import InferenceServerException
 
 from proa_serving.client import GrpcClient, HttpClient
@@ -306,3 +307,13 @@ def test_trace_settings_need_traces_and_leave(serve, tmp_path, options, message)
         assert client.get_trace_settings()["trace_level"] == ["OFF"]
         with pytest.raises(InferenceServerException, match=message):
             client.update_trace_settings(settings={"trace_level": "TIMESTAMPS"})
+
+
+def test_metrics_have_the_type_of_the_format_that_writes_them(serve, tmp_path):
+    with serve({"m": small_models.write_linear(tmp_path / "m.linear")}) as server:
+        connection = http.client.HTTPConnection(server.http_address, timeout=10)
+        connection.request("GET", "/metrics")
+        answer = connection.getresponse()
+        assert answer.getheader("content-type") == CONTENT_TYPE_PLAIN_0_0_4
+        assert b'proa_serve_requests_total{model="m"' in answer.read()
+        connection.close()

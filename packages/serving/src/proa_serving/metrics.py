@@ -1,7 +1,8 @@
 """What the server counts and times, for Prometheus to collect.
 
 Counting is plain additions on the event loop, as a small request spends longer in
-``prometheus_client``'s counters than in its model; that library writes the text.
+``prometheus_client``'s counters than in its model. That library writes the text, in
+``observe.exposition``, which is imported when the first one is wanted.
 """
 
 from __future__ import annotations
@@ -10,22 +11,17 @@ import threading
 import time
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import accumulate
-
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
-from prometheus_client.metrics_core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    Metric,
-)
-from prometheus_client.registry import Collector
+from typing import TYPE_CHECKING
 
 from proa_serving.schedule.queue import Timing
 
-CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import HistogramMetricFamily
+
+#: Of the text format of Prometheus.
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 # What a request came by; the last two are steps of ensembles, and copies.
 PROTOCOLS = ("http", "grpc", "inside", "shadow")
 _SECONDS = (
@@ -36,8 +32,6 @@ _ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 _MAX_BATCH_SIZES = 64
 # Loads of a version that is not served any more are shown until there are so many.
 _MAX_MODELS = 256
-_LABELS = ("model", "version")
-_BY_PROTOCOL = (*_LABELS, "protocol")
 
 
 class Histogram:
@@ -128,8 +122,8 @@ class ModelMetrics:
                 self.batches[rows] = (runs + 1, total + seconds)
 
 
-class Metrics(Collector):
-    """The metrics of all models of one server, and its registry."""
+class Metrics:
+    """The metrics of all models of one server."""
 
     def __init__(self) -> None:
         self._models: dict[tuple[str, str], ModelMetrics] = {}
@@ -137,8 +131,6 @@ class Metrics(Collector):
         self.cache_bytes: Callable[[], float] = lambda: 0
         self.in_flight_bytes: Callable[[], float] = lambda: 0
         self._refused: dict[tuple[str, str], int] = defaultdict(int)
-        self.registry = CollectorRegistry()
-        self.registry.register(self)
 
     def of_model(self, name: str, version: str) -> ModelMetrics:
         """The metrics of a version, which go on where it is loaded again."""
@@ -162,87 +154,10 @@ class Metrics(Collector):
         """Models, versions and their metrics."""
         return [(*labels, found) for labels, found in list(self._models.items())]
 
-    def expose(self) -> bytes:
-        """All of it, in the text format."""
-        return generate_latest(self.registry)
-
     def refused(self, protocol: str, reason: str) -> None:
         """Count a request that reached no model; clients must not make up labels."""
         self._refused[protocol, reason] += 1
 
-    def collect(self) -> Iterator[Metric]:
-        """The families, for the registry."""
-        yield from self._collect_counters()
-        yield GaugeMetricFamily(
-            "proa_serve_in_flight_bytes",
-            "Memory of the requests that are received and served.",
-            self.in_flight_bytes(),
-        )
-        yield GaugeMetricFamily(
-            "proa_serve_cache_bytes",
-            "Memory of the answers that are kept.",
-            self.cache_bytes(),
-        )
-        for name, text in (
-            ("cache_hits", "Inference requests that were answered from memory."),
-            ("cache_misses", "Inference requests that were looked up in vain."),
-        ):
-            counter = CounterMetricFamily(f"proa_serve_{name}", text, labels=_LABELS)
-            for labels, held in list(self._models.items()):
-                counter.add_metric(labels, getattr(held, name))
-            yield counter
-        yield self._gauge(
-            "in_flight",
-            "Inference requests that are being served.",
-            lambda held: held.in_flight,
-        )
-        yield self._gauge(
-            "queue_depth",
-            "Inference requests that wait for a worker.",
-            lambda held: held.queue_depth(),
-        )
-        for name, text in (
-            ("request_seconds", "Time from a decoded request to its outputs."),
-            ("queue_seconds", "Time that a request waited for a worker."),
-            ("compute_seconds", "Time that the model ran, for each batch."),
-            ("batch_rows", "Rows that the model ran at one time."),
-        ):
-            family = HistogramMetricFamily(f"proa_serve_{name}", text, labels=_LABELS)
-            for labels, held in list(self._models.items()):
-                getattr(held, name).add_to(family, labels)
-            yield family
-
-    def _gauge(
-        self, name: str, text: str, value: Callable[[ModelMetrics], float]
-    ) -> Metric:
-        family = GaugeMetricFamily(f"proa_serve_{name}", text, labels=_LABELS)
-        for labels, held in list(self._models.items()):
-            family.add_metric(labels, value(held))
-        return family
-
-    def _collect_counters(self) -> Iterator[Metric]:
-        requests = CounterMetricFamily(
-            "proa_serve_requests",
-            "Inference requests, answered or failed.",
-            labels=_BY_PROTOCOL,
-        )
-        failures = CounterMetricFamily(
-            "proa_serve_request_failures",
-            "Inference requests that failed, by reason.",
-            labels=(*_BY_PROTOCOL, "reason"),
-        )
-        refused: dict[str, int] = defaultdict(int)
-        for (protocol, reason), count in list(self._refused.items()):
-            refused[protocol] += count
-            failures.add_metric(("", "", protocol, reason), count)
-        for protocol, count in refused.items():
-            requests.add_metric(("", "", protocol), count)
-        for labels, held in list(self._models.items()):
-            for protocol, count in held.requests.items():
-                if not count and protocol not in PROTOCOLS[:2]:
-                    continue
-                requests.add_metric((*labels, protocol), count)
-            for (protocol, reason), count in list(held.failures.items()):
-                failures.add_metric((*labels, protocol, reason), count)
-        yield requests
-        yield failures
+    def refusals(self) -> dict[tuple[str, str], int]:
+        """Protocols and reasons of what reached no model, and how often."""
+        return dict(self._refused)

@@ -1,17 +1,21 @@
 """Finds the backend of a model file by its suffix.
 
 Backends are entry points of the group ``proa_serving.backends``, named by suffix
-without the dot. A program may also register one itself.
+without the dot. A program may also register one itself. Those of this package come
+before installed ones, so that a server of its models need not look for others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from importlib.metadata import entry_points
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from proa_serving.backends.base import Backend
 from proa_serving.protocol.errors import ModelLoadError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoints
 
 GROUP = "proa_serving.backends"
 _registered: dict[str, Callable[[], Backend]] = {}
@@ -43,10 +47,17 @@ def register_backend(suffix: str, make: Callable[[], Backend]) -> None:
     _registered[suffix] = make
 
 
-def known_suffixes() -> tuple[str, ...]:
-    """Every suffix that some backend loads, without the dot."""
-    installed = (entry.name for entry in entry_points(group=GROUP))
-    return tuple(dict.fromkeys([*_BUILT_IN, *_registered, *installed]))
+def known_suffixes() -> Iterator[str]:
+    """Every suffix that some backend loads, without the dot, once."""
+    own = dict.fromkeys([*_BUILT_IN, *_registered])
+    yield from own
+    yield from dict.fromkeys(e.name for e in _installed() if e.name not in own)
+
+
+def _installed() -> EntryPoints:
+    from importlib.metadata import entry_points  # takes longer than all of this file
+
+    return entry_points(group=GROUP)
 
 
 def find_backend(path: Path, suffix: str = "") -> Backend:
@@ -58,7 +69,9 @@ def find_backend(path: Path, suffix: str = "") -> Backend:
     suffix = suffix or path.suffix.removeprefix(".")
     if suffix in _registered:
         return _registered[suffix]()
-    for entry in entry_points(group=GROUP, name=suffix):
+    if suffix in _BUILT_IN:
+        return _BUILT_IN[suffix]()
+    for entry in _installed().select(name=suffix):
         try:
             made: Backend = entry.load()()
         except ImportError as error:
@@ -66,7 +79,5 @@ def find_backend(path: Path, suffix: str = "") -> Backend:
                 "backend", f"the backend of .{suffix} cannot be imported: {error}"
             ) from error
         return made
-    if suffix in _BUILT_IN:
-        return _BUILT_IN[suffix]()
     known = ", ".join(f".{name}" for name in known_suffixes())
     raise ModelLoadError("backend", f"model file must end in {known}, got {path.name}")

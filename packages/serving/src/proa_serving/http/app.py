@@ -21,7 +21,7 @@ from proa_serving.http.fast_path import HttpFastPath, encode_reply
 from proa_serving.http.messages import Reply, Request
 from proa_serving.http.routes import Route, find_route
 from proa_serving.http.v1 import V1Actions
-from proa_serving.metrics import CONTENT_TYPE
+from proa_serving.metrics import CONTENT_TYPE, Metrics
 from proa_serving.models.service import InferenceService
 from proa_serving.observe.page import PAGE
 from proa_serving.observe.trace_settings import change_trace_settings, trace_settings
@@ -423,7 +423,7 @@ class HttpApp:
         return Reply.of_json(trace_settings(self._service.tracer))
 
     async def _metrics(self, *_: object) -> Reply:
-        text = await asyncio.to_thread(self._service.metrics.expose)
+        text = await asyncio.to_thread(_expose, self._service.metrics)
         return Reply([text], content_type=CONTENT_TYPE)
 
 
@@ -440,6 +440,13 @@ def _route(method: bytes, target: bytes) -> Route:
     if b"%" in path:
         path = unquote_to_bytes(path)
     return find_route(method.decode("latin-1"), path.decode("utf-8", "replace"))
+
+
+def _expose(metrics: Metrics) -> bytes:
+    # Not at the start: servers without a Prometheus never wait for this import.
+    from proa_serving.observe.exposition import expose
+
+    return expose(metrics)
 
 
 def _reply_to(error: Exception) -> Reply:
