@@ -19,6 +19,7 @@ from proa.errors import (
     OutOfRangeError,
     PreconditionNotMetError,
 )
+from proa.jit import InputSpec, to_static
 from proa_inference import Config, PredictorPool, create_predictor
 
 
@@ -254,3 +255,19 @@ def test_wrong_files_are_typed_errors(path, tmp_path):
             config.switch_ir_optim(optimize)
             with pytest.raises(InvalidArgumentError):
                 create_predictor(config)
+
+
+def test_symbolic_bounds_of_slices_are_limited(tmp_path):
+    def function(x, y):
+        n = y.shape[0]
+        return x[:, :n], x[n:], x[:, -n:], x[:, n - 3 : n]
+
+    spec = [InputSpec([None, None], name="x"), InputSpec([None], name="y")]
+    proa.jit.save(to_static(function, input_spec=spec), str(tmp_path / "net"))
+    predictor = create_predictor(Config(str(tmp_path / "net.proa")))
+    for rows, columns, n in ((5, 6, 2), (2, 3, 4), (3, 1, 1), (2, 5, 0), (4, 4, 9)):
+        x = np.arange(rows * columns, dtype=np.float32).reshape(rows, columns)
+        found = predictor.run([x, np.zeros(n, np.float32)])
+        want = x[:, :n], x[n:], x[:, -n:], x[:, n - 3 : n]
+        for got, expected in zip(found, want, strict=True):
+            np.testing.assert_array_equal(got, expected)

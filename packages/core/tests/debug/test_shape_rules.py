@@ -471,6 +471,27 @@ OTHERS: dict[str, tuple[Callable[[], Any], str]] = {
         ),
         "[slice_grad] expected arrays that the forward operator accepts",
     ),
+    "number of limits": (
+        lambda: raw.sized(
+            ones([6]), sizes=[4, 2], axes=[-1, -1], divisors=[1, 1], extras=[0, 0],
+            plus=[-1, -1], limits=[0],
+        ),
+        "expected lists of one length, got sizes=[4, 2], axes=[-1, -1]",
+    ),
+    "limit by no axis": (
+        lambda: raw.sized(
+            ones([6]), sizes=[4], axes=[-1], divisors=[1], extras=[0], plus=[-1],
+            limits=[1],
+        ),
+        "expected sizes of at least 0, of axes that the arrays have, got sizes=[4]",
+    ),
+    "slice from no axis": (
+        lambda: raw.sized(
+            ones([6]), sizes=[4], axes=[-1], divisors=[1], extras=[0], plus=[-1],
+            limits=[-(2**63)],
+        ),
+        "expected sizes of at least 0, of axes that the arrays have, got sizes=[4]",
+    ),
     "kernel": (
         lambda: proa.max(ones([0, 3]), axis=0),
         "[max] expected x with elements to choose from, got x.shape=(0, 3), axis=[0]",

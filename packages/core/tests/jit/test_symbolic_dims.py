@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import pytest
 
 import proa
 from proa.errors import InvalidArgumentError, UnimplementedError
+from proa.ir import operator_versions
 from proa.jit import InputSpec, not_to_static, save, to_static
 
 RNG = np.random.default_rng(0)
@@ -256,3 +259,115 @@ def test_a_symbolic_dim_is_divided_by_another(tmp_path: Path) -> None:
         np.testing.assert_array_equal(last.numpy(), x[:, :, -count:])
     with pytest.raises(InvalidArgumentError, match="sized"):  # no multiple
         net(proa.zeros([1, 1, 7]), proa.zeros([2]))
+
+
+Key = Callable[[int, int], Any]
+
+#: Keys of x of two axes, computed from sizes n and m of another array.
+KEYS: dict[str, Key] = {
+    "to n": lambda n, m: (slice(None), slice(n)),
+    "from n": lambda n, m: (slice(n, None),),
+    "last n": lambda n, m: (slice(None), slice(-n, None)),
+    "but the last n": lambda n, m: (slice(-n),),
+    "n - 3 to n": lambda n, m: (slice(n - 3, n),),
+    "less m": lambda n, m: (Ellipsis, slice(n - m, None)),
+    "to n less m": lambda n, m: (slice(None, n - m), slice(1, -m)),
+    "n to 2": lambda n, m: (slice(n, 2), slice(-2, m)),
+    "n to m": lambda n, m: (slice(n, m), slice(m, 3 * n)),
+    "in steps": lambda n, m: (slice(1, n, 2), slice(m, None, 3)),
+    "back": lambda n, m: (slice(n, None, -1), slice(None, m, -2)),
+    "back to n - m": lambda n, m: (slice(4, n - m, -1), slice(-m, n, -1)),
+    "far": lambda n, m: (slice(n, 10**30), slice(-(10**30), m)),
+    "a new axis": lambda n, m: (None, slice(n), slice(None, None, 2)),
+    "with an index": lambda n, m: ([0, 0], slice(m)),
+    "rounded down": lambda n, m: (slice(-n // 2, None), slice(-(m // 2), None)),
+}
+
+
+class Sliced(proa.nn.Layer):
+    """x at a key computed from the sizes of y, and zeros with twice that at the key."""
+
+    def __init__(self, key: Key) -> None:
+        super().__init__()
+        self.key = key
+
+    def forward(self, x: Any, y: Any) -> Any:
+        key = self.key(*y.shape)
+        copied = proa.zeros_like(x)
+        copied[key] = x[key] * 2
+        return x[key], copied
+
+
+#: Sizes of x and y; the last has no n, from which x[-n:] starts.
+SIZES = [((5, 6), (2, 3)), ((2, 3), (4, 5)), ((3, 4), (3, 1)), ((4, 1), (9, 8)),
+         ((3, 5), (0, 2)), ((5, 6), (4, 4))]  # fmt: skip
+
+
+@pytest.mark.parametrize("opened", ["both", "y"])
+@pytest.mark.parametrize("name", list(KEYS))
+def test_symbolic_bounds_of_slices_are_limited(
+    name: str, opened: str, tmp_path: Path
+) -> None:
+    for at, (size, others) in enumerate(SIZES):
+        x = RNG.normal(size=size).astype("float32")
+        y = np.zeros(others, "float32")
+        if at == 0 or opened == "y":
+            whole = [None, None] if opened == "both" else list(size)
+            spec = [InputSpec(whole, "float32", "x"), InputSpec([None] * 2, name="y")]
+            save(Sliced(KEYS[name]), tmp_path / "net", input_spec=spec)
+            net = proa.jit.load(str(tmp_path / "net"))
+        got, copied = net(proa.to_tensor(x), proa.to_tensor(y))
+        key = KEYS[name](*others)
+        want = np.zeros_like(x)
+        want[key] = x[key] * 2
+        np.testing.assert_array_equal(got.numpy(), x[key])
+        np.testing.assert_array_equal(copied.numpy(), want)
+
+
+def before_limits(content: bytes) -> bytes:
+    """The file as it was before `sized` got its last attribute, as FORMAT.md has it."""
+    raw = bytearray(content)
+    graph = 8 + int.from_bytes(raw[:8], "little")
+    sized = list(operator_versions(content)).index("sized")
+    nodes, count = struct.unpack_from("<II", raw, graph + 64)
+    for node in range(graph + nodes, graph + nodes + 32 * count, 32):
+        if struct.unpack_from("<I", raw, node) == (sized,):
+            assert struct.unpack_from("<I", raw, node + 24) == (6 * 72,)
+            struct.pack_into("<I", raw, node + 24, 5 * 72)
+    struct.pack_into("<I", raw, graph + 32, 0)
+    struct.pack_into("<I", raw, graph + 32, zlib.crc32(raw))
+    return bytes(raw)
+
+
+def test_files_from_before_limits_load(tmp_path: Path) -> None:
+    spec = [InputSpec([None, None, 4], "float32")]
+    save(to_static(made, input_spec=spec), str(tmp_path / "new"))
+    content = (tmp_path / "new.proa").read_bytes()
+    older = before_limits(content)
+    assert older != content
+    (tmp_path / "old.proa").write_bytes(older)
+    old = proa.jit.load(str(tmp_path / "old"))
+    for shape in ((1, 2, 4), (3, 5, 4)):
+        x = proa.to_tensor(RNG.normal(size=shape).astype("float32"))
+        np.testing.assert_array_equal(old(x).numpy(), made(x).numpy())
+
+
+def test_gradients_flow_through_a_limited_slice() -> None:
+    f = to_static(lambda x, y: x[:, : y.shape[0]], input_spec=[
+        InputSpec([None, None], name="x"), InputSpec([None], name="y")])  # fmt: skip
+    for n in (2, 7):
+        x = proa.ones([3, 4])
+        x.stop_gradient = False
+        f(x, proa.zeros([n])).sum().backward()
+        want = np.broadcast_to(np.arange(4) < n, (3, 4)).astype("float32")
+        np.testing.assert_array_equal(x.grad.numpy(), want)
+
+
+@pytest.mark.parametrize("step", [0, None])
+def test_slices_with_symbolic_bounds_need_a_known_step(step: int | None) -> None:
+    def function(x: Any) -> Any:
+        n = x.shape[0]
+        return x[: n // 2 : n if step is None else step]
+
+    with pytest.raises(InvalidArgumentError, match="step"):
+        to_static(function, input_spec=[InputSpec([None])])(proa.ones([4]))

@@ -119,23 +119,39 @@ static int64_t named_size(const Call& c, int64_t name) {
   return array < c.n_in && axis < c.in[array].rank ? c.in[array].shape[axis] : kUnknown - 1;
 }
 
+/// What `limits` of `sized` makes of a size; kUnknown or less as for `computed_size`.
+static int64_t limited_size(const Call& c, int64_t size, int64_t limit) {
+  constexpr int64_t kNone = kUnknown - 1;
+  if (limit == -1) return size < 0 ? kNone : size;
+  const int64_t end = named_size(c, limit < -1 ? -(limit + 2) : limit);
+  if (end <= kUnknown) return end;
+  if (limit < -1 && size < 0) size += end;
+  return size < 0 ? 0 : size < end ? size : end;
+}
+
+static int64_t limit_of(const SizedAttrs& a, int i) { return a.limits.count > 0 ? a.limits[i] : -1; }
+
 /// Dimension i of `sized`: kUnknown if known only at run time, less if there is none.
 static int64_t computed_size(const Call& c, int i) {
   const auto& a = c.attr<SizedAttrs>();
   constexpr int64_t kNone = kUnknown - 1;
-  if (a.axes[i] < 0) return a.sizes[i] < 0 ? kNone : a.sizes[i];
+  const int64_t limit = limit_of(a, i);
+  if (a.axes[i] < 0) return limited_size(c, a.sizes[i], limit);
   const bool less = a.plus[i] < -1;
-  const int64_t n = named_size(c, a.axes[i]);
+  const int64_t n = named_size(c, a.axes[i]), divisor = a.divisors[i];
   const int64_t more = a.plus[i] == -1 ? 0 : named_size(c, less ? -(a.plus[i] + 2) : a.plus[i]);
-  if (a.divisors[i] < 1 || n < kUnknown || more < kUnknown) return kNone;
-  if (n == kUnknown || more == kUnknown) return kUnknown;
+  if (divisor < 1 || n < kUnknown || more < kUnknown) return kNone;
+  // Limits are checked even where no size is known.
+  if (n == kUnknown || more == kUnknown) {
+    return limited_size(c, 0, limit) < kUnknown ? kNone : kUnknown;
+  }
   int64_t size = 0;
   if (__builtin_mul_overflow(n, a.sizes[i], &size) ||
-      __builtin_add_overflow(size / a.divisors[i], a.extras[i], &size) ||
-      __builtin_add_overflow(size, less ? -more : more, &size) || size < 0) {
+      __builtin_add_overflow(size / divisor - (size % divisor < 0), a.extras[i], &size) ||
+      __builtin_add_overflow(size, less ? -more : more, &size)) {
     return kNone;
   }
-  return size;
+  return limited_size(c, size, limit);
 }
 
 Status shape_sized(const Call& c) {
@@ -143,7 +159,8 @@ Status shape_sized(const Call& c) {
   View& out = c.out[0];
   const int64_t rank = a.sizes.count;
   const bool lists = rank >= 0 && a.axes.count == rank && a.divisors.count == rank &&
-                     a.extras.count == rank && a.plus.count == rank;
+                     a.extras.count == rank && a.plus.count == rank &&
+                     (a.limits.count == rank || a.limits.count == 0);
   PROA_EXPECT(c, lists, "lists of one length", named("sizes", a.sizes), named("axes", a.axes));
   out.rank = static_cast<int8_t>(rank);
   const int64_t all = c.in[0].numel();
@@ -152,7 +169,7 @@ Status shape_sized(const Call& c) {
   bool unknown = all == kUnknown;
   for (int i = 0; i < rank; ++i) {
     out.stride[i] = 0;
-    if (a.axes[i] < 0 && a.sizes[i] == -1) {
+    if (a.axes[i] < 0 && a.sizes[i] == -1 && limit_of(a, i) == -1) {
       PROA_EXPECT(c, rest < 0, "at most one size of -1", named("sizes", a.sizes));
       rest = i;
       continue;

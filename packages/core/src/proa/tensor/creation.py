@@ -28,7 +28,7 @@ from proa.tensor.arguments import (
     normal_axis,
     renamed,
 )
-from proa.tensor.symbolic_dims import SymbolicDim, is_open, sized
+from proa.tensor.symbolic_dims import SymbolicDim, is_open, sized, steps_from
 
 if TYPE_CHECKING:
     from proa.base.typing import ScalarLike, TensorLike
@@ -274,12 +274,7 @@ def _open_range(start: Any, end: Any, step: Any, dtype: DTypeLike) -> Tensor:
         )
     step = int(step)
     span = end - start if step > 0 else start - end
-    count = (span + abs(step) - 1) // abs(step)
-    number = ops.cumsum(_filled([count], step, "int64"), axis=0)
-    if is_open([start]):  # it is known as the length of an array alone
-        first = ops.sum(_filled([start], 1, "int64"), axis=[])
-        return cast_if(number + first - step, as_dtype(dtype))
-    return cast_if(ops.scale(number, scale=1, bias=start - step), as_dtype(dtype))
+    return cast_if(steps_from(start, span, step), as_dtype(dtype))
 
 
 def linspace(

@@ -13,17 +13,22 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 
 from proa._core import Tensor, ops
-from proa.errors import InvalidTypeError, OutOfRangeError, ShapeError
+from proa.errors import (
+    InvalidArgumentError,
+    InvalidTypeError,
+    OutOfRangeError,
+    ShapeError,
+)
 from proa.tensor.arguments import cast_if
 from proa.tensor.creation import arange, as_tensor
 from proa.tensor.manipulation import TO_END, TO_START, broadcast_shape, expand
 from proa.tensor.search import entries_where, nonzero
-from proa.tensor.symbolic_dims import SymbolicDim, is_open
+from proa.tensor.symbolic_dims import SymbolicDim, is_open, limited, steps_from
 
 
 @dataclass(frozen=True)
@@ -213,8 +218,8 @@ def _basic(x: Tensor, entries: list[Entry]) -> tuple[Tensor, list[Tensor | None]
             new_axes.append(len(arrays))
             arrays.append(_array(entry))
             continue
-        if isinstance(entry, slice) and is_open([entry.start, entry.stop]):
-            x = ops.gather(x, _open_slice(entry, x.shape[axis]), axis=axis)
+        if _has_open_bounds(entry):
+            x = ops.gather(x, _open_slice(entry, x, axis), axis=axis)
             entry = slice(None)
         if isinstance(entry, slice):
             step = 1 if entry.step is None else entry.step
@@ -236,25 +241,49 @@ def _basic(x: Tensor, entries: list[Entry]) -> tuple[Tensor, list[Tensor | None]
     return x, arrays
 
 
-def _counts_from_end(bound: Any) -> bool:
-    if isinstance(bound, SymbolicDim):
-        return bound.factor < 0 and bound.extra <= 0 and bound.plus is None
-    return type(bound) is int and bound < 0
+def _has_open_bounds(entry: Entry) -> TypeGuard[slice]:
+    return isinstance(entry, slice) and is_open([entry.start, entry.stop])
 
 
-def _open_slice(entry: slice, size: int) -> Tensor:
-    """The indices of a slice with symbolic bounds; they must be in bounds.
+#: Bounds of slices beyond this are as far as any array reaches.
+_LIMIT = 2**62
 
-    A bound that is known to be negative, as -n of a size n, counts from the end.
+
+def _open_bound(bound: Any, x: Tensor, axis: int) -> Any:
+    """Where a slice bound is along an axis of x: from 0 to its size, by the rules of
+    Python, which count what is below 0 from the end.
     """
-    start, stop = (
-        n + size if _counts_from_end(n) else n for n in (entry.start, entry.stop)
-    )
-    return arange(
-        0 if start is None else start,
-        size if stop is None else stop,
-        1 if entry.step is None else entry.step,
-    )
+    if isinstance(bound, SymbolicDim):
+        if bound.is_axis_of(x) and bound.axis == axis:
+            return bound
+        return limited(bound, x, axis, from_end=not bound.is_not_negative())
+    bound, size = max(-_LIMIT, min(bound, _LIMIT)), x.shape[axis]
+    if size >= 0:
+        return max(bound + size, 0) if bound < 0 else min(bound, size)
+    return limited(bound, x, axis, from_end=True) if bound else 0
+
+
+def _open_slice(entry: slice, x: Tensor, axis: int) -> Tensor:
+    """The indices of a slice of an axis of x whose bounds or size are symbolic."""
+    if isinstance(entry.step, SymbolicDim) or entry.step == 0:
+        got = "a symbolic dimension" if entry.step else "0"
+        raise InvalidArgumentError(
+            f"[getitem] expected a known step other than 0, got {got}"
+        )
+    step = 1 if entry.step is None else entry.step
+    start, stop, size = entry.start, entry.stop, x.shape[axis]
+    if step < 0:  # element k of the reversed axis is its element -1 - k
+        start, stop = (None if n is None else -1 - n for n in (start, stop))
+    first = 0 if start is None else _open_bound(start, x, axis)
+    end = size if stop is None else _open_bound(stop, x, axis)
+    span = end - first
+    if stop is not None and not (type(first) is int and first == 0):
+        span = limited(span, x, axis) if is_open([first, end]) else max(span, 0)
+    places = steps_from(first, span, abs(step))
+    if step > 0:
+        return places
+    last = size.astype("int64") if isinstance(size, SymbolicDim) else size
+    return last - 1 - places
 
 
 def _common_shape(arrays: list[Tensor]) -> list[int]:
@@ -306,9 +335,22 @@ def get_item(x: Tensor, key: Any) -> Tensor:
     return ops.transpose(picked, perm=order)
 
 
-def _steps_of(entry: slice, size: int) -> Tensor:
-    if is_open([entry.start, entry.stop]) or (size < 0 and entry != slice(None)):
-        return _open_slice(entry, size)
+def _open_slice_as_array(x: Tensor, entries: list[Entry]) -> None:
+    """Makes the first slice with symbolic bounds an index array, if none is there."""
+    if any(_array(e) is not None for e in entries):
+        return
+    axis = 0
+    for i, entry in enumerate(entries):
+        if _has_open_bounds(entry):
+            entries[i] = _open_slice(entry, x, axis)
+            return
+        axis += entry is not None
+
+
+def _steps_of(entry: slice, x: Tensor, axis: int) -> Tensor:
+    size = x.shape[axis]
+    if _has_open_bounds(entry) or (size < 0 and entry != slice(None)):
+        return _open_slice(entry, x, axis)
     if size < 0:
         return arange(size)
     return as_tensor(np.arange(*entry.indices(size), dtype=np.int64))
@@ -329,27 +371,25 @@ def _layout(x: Tensor, entries: list[Entry]) -> tuple[list[Tensor], list[int]]:
     common = _common_shape([a for _, a in arrays])
     where = [i for i, _ in arrays]
     adjacent = where[-1] - where[0] + 1 == len(where)
-    sizes = iter(x.shape)
     shape: list[int] = [] if adjacent else list(common)
-    first = 0  # the place of the broadcast axes in the result
+    axis = first = 0  # of x; the place of the broadcast axes in the result
     parts: list[tuple[Tensor, int | None]] = []  # coordinates; axis of a range
     for i, entry in enumerate(entries):
-        new = entry is None or isinstance(entry, NewAxisIndex)
-        size = 1 if new else next(sizes)
         if adjacent and i == where[0]:
             first = len(shape)
             shape.extend(common)
         if entry is None:
             shape.append(1)
         elif isinstance(entry, slice):
-            steps = _steps_of(entry, size)
+            steps = _steps_of(entry, x, axis)
             parts.append((steps, len(shape)))
             shape.append(steps.shape[0])
         elif isinstance(entry, Tensor):
             parts.append((entry, None))
+        axis += not (entry is None or isinstance(entry, NewAxisIndex))
     rank, end = len(shape), first + len(common)
     return [
-        _aligned(a, end - a.ndim if axis is None else axis, rank) for a, axis in parts
+        _aligned(a, end - a.ndim if at is None else at, rank) for a, at in parts
     ], shape
 
 
@@ -368,6 +408,7 @@ def set_item(x: Tensor, key: Any, value: Any) -> None:
     """x[key] = value for keys with index arrays, in place; value broadcasts."""
     given = cast_if(as_tensor(value, x), x.dtype)
     entries = _expanded(x, key)
+    _open_slice_as_array(x, entries)
     if not any(isinstance(e, Tensor) for e in entries):
         flags = [e.index for e in entries if isinstance(e, NewAxisIndex)]
         if all(f.size for f in flags):

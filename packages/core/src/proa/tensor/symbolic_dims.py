@@ -66,6 +66,11 @@ class SymbolicDim(int):
             return self
         return SymbolicDim(sized([self]), 0)
 
+    def is_not_negative(self) -> bool:
+        """Whether it is known that no run has a size below zero."""
+        added = self.plus is None or self.plus[2] > 0
+        return self.factor > 0 and self.extra >= 0 and added
+
     def is_axis_of(self, x: Any) -> bool:
         """Whether it is that of an axis of this tensor, without arithmetic."""
         return self.of is x and self.plain() is self
@@ -104,6 +109,11 @@ class SymbolicDim(int):
             return self.number() * other
         if not isinstance(other, int):
             return NotImplemented
+        if other == -1 and self.divisor == 1 and self.plus is not None:
+            array, axis, sign = self.plus
+            return SymbolicDim(
+                self.of, self.axis, -self.factor, 1, -self.extra, (array, axis, -sign)
+            )
         if self.divisor != 1 or self.plus is not None:
             return self.plain() * other
         extra = self.extra * other
@@ -117,6 +127,8 @@ class SymbolicDim(int):
             return SymbolicDim(sized([other, -1], sized([self])), 1)
         if not isinstance(other, int) or other < 1:
             self._refuse(f"divided by {other!r}")
+        if self.factor < 0 and self.extra <= 0 and self.plus is None:  # rounded down
+            return -((-self + (other - 1)) // other)
         if (self.divisor, self.extra, self.plus) != (1, 0, None):
             return self.plain() // other
         return SymbolicDim(self.of, self.axis, self.factor, other)
@@ -258,8 +270,7 @@ def same_size(a: Any, b: Any) -> bool | None:
         one, other = ((n.factor, n.divisor, n.extra, n.plus) for n in (a, b))
         same = one == other and a.axis == b.axis and a.of is b.of
         return True if same else None
-    not_negative = a.factor > 0 and a.extra >= 0 and a.plus is None
-    return False if b == 1 or (b < 0 and not_negative) else None
+    return False if b == 1 or (b < 0 and a.is_not_negative()) else None
 
 
 def of_shape(made: Tensor, shape: Any) -> Tensor:
@@ -279,27 +290,66 @@ def sized(shape: Sequence[Any], first: Any = None) -> Tensor:
         first: A tensor to begin with; one that a size follows from if None.
     """
     arrays: list[Any] = [] if first is None else [first]
-
-    def named(array: Any, axis: int) -> int:
-        at = [i for i, known in enumerate(arrays) if known is array]
-        if not at:
-            at = [len(arrays)]
-            arrays.append(array)
-        return at[0] * _AXES + axis
-
-    rows = []
-    for size in shape:
-        if isinstance(size, SymbolicDim):
-            more = -1
-            if size.plus is not None:
-                array, axis, sign = size.plus
-                more = named(array, axis) if sign > 0 else -2 - named(array, axis)
-            at = named(size.of, size.axis)
-            rows.append((size.factor, at, size.divisor, size.extra, more))
-        else:
-            number = size.item() if isinstance(size, Tensor) else size
-            rows.append((int(number), -1, 1, 0, -1))
-    sizes, axes, divisors, extras, plus = ([row[i] for row in rows] for i in range(5))
+    columns = zip(*(_row(size, arrays) for size in shape), strict=True)
+    sizes, axes, divisors, extras, plus = columns if len(shape) else [()] * 5
     return ops.sized(
         *arrays, sizes=sizes, axes=axes, divisors=divisors, extras=extras, plus=plus
     )
+
+
+def _name(arrays: list[Any], array: Any, axis: int) -> int:
+    """What `sized` calls an array's axis; the array is among those given to it."""
+    at = [i for i, known in enumerate(arrays) if known is array]
+    if not at:
+        at = [len(arrays)]
+        arrays.append(array)
+    return at[0] * _AXES + axis
+
+
+def _row(size: Any, arrays: list[Any]) -> tuple[int, int, int, int, int]:
+    """The numbers by which `sized` computes a size, of which those arrays are part."""
+    if not isinstance(size, SymbolicDim):
+        number = size.item() if isinstance(size, Tensor) else size
+        return int(number), -1, 1, 0, -1
+    more = -1
+    if size.plus is not None:
+        array, axis, sign = size.plus
+        named = _name(arrays, array, axis)
+        more = named if sign > 0 else -2 - named
+    at = _name(arrays, size.of, size.axis)
+    return size.factor, at, size.divisor, size.extra, more
+
+
+def limited(size: Any, x: Tensor, axis: int, *, from_end: bool = False) -> Any:
+    """A size, or the nearest one of 0 and those up to that of an axis of x.
+
+    Args:
+        size: The size, which may be symbolic and negative.
+        x: What has the axis.
+        axis: The axis, counted from the first.
+        from_end: Negative sizes count from the axis's end, as bounds of slices do.
+    """
+    arrays: list[Any] = []
+    number, at, divisor, extra, plus = _row(size, arrays)
+    limit = _name(arrays, x, axis)
+    found = ops.sized(
+        *arrays, sizes=[number], axes=[at], divisors=[divisor], extras=[extra],
+        plus=[plus], limits=[-2 - limit if from_end else limit],
+    )  # fmt: skip
+    return found.shape[0]
+
+
+def steps_from(start: Any, span: Any, step: int) -> Tensor:
+    """``start``, ``start + step``, … of ``span`` integers, as int64; sizes may be
+    symbolic.
+    """
+    count = (span + abs(step) - 1) // abs(step)
+    if isinstance(count, SymbolicDim):
+        each = ops.full_like(sized([count]), value=step, dtype="int64")
+    else:
+        each = ops.full(shape=[count], value=step, dtype="int64")
+    number = ops.cumsum(each, axis=0)
+    if isinstance(start, SymbolicDim):  # it is known as the length of an array alone
+        ones = ops.full_like(sized([start]), value=1, dtype="int64")
+        return number + ops.sum(ones, axis=[]) - step
+    return ops.scale(number, scale=1, bias=start - step)

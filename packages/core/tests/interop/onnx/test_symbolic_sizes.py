@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import proa
-from proa.errors import OutOfRangeError, UnimplementedError
+from proa.errors import UnimplementedError
 
 onnx = pytest.importorskip("onnx")
 from onnx.reference import ReferenceEvaluator  # noqa: E402
@@ -226,15 +226,36 @@ def test_a_size_that_is_compared_with_a_number_is_compared_by_the_run(
     check(model, tmp_path, [[images(3)], [images(4)]])
 
 
-def test_a_slice_past_the_end_of_an_array_is_refused_by_the_run(
-    tmp_path: Path,
-) -> None:
+def test_a_slice_past_the_end_of_an_array_ends_with_it(tmp_path: Path) -> None:
     nodes = [
         make("Shape", ["x"], ["size"]),
         make("Slice", ["mask", "zero", "size"], ["y"]),
     ]
     constants = {"mask": images(4), "zero": np.array([0])}
-    layer = proa.onnx.load(model_of(nodes, {"x": ["n"]}, constants).SerializeToString())
-    proa.jit.save(layer, tmp_path / "m.proa", layer.input_spec)
-    with pytest.raises(OutOfRangeError):
-        proa.jit.load(tmp_path / "m.proa")(proa.ones([9]))
+    model = model_of(nodes, {"x": ["n"]}, constants)
+    check(model, tmp_path, [[images(n)] for n in (3, 4, 9)])
+
+
+@pytest.mark.parametrize("where", ["starts", "ends", "both"])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_slice_by_the_size_of_another_array_is_limited(
+    sign: int, where: str, tmp_path: Path
+) -> None:
+    nodes = [
+        make("Shape", ["like"], ["size"], start=0, end=1),
+        make("Mul", ["size", "sign"], ["n"]),
+        make("Sub", ["n", "three"], ["less"]),
+        make(
+            "Slice",
+            {"starts": ["x", "n", "far", "one"], "ends": ["x", "zero", "n", "one"],
+             "both": ["x", "less", "n", "one"]}[where],
+            ["y"],
+        ),
+    ]  # fmt: skip
+    constants = {
+        "sign": np.array([sign]), "three": np.array([3]), "one": np.array([1]),
+        "zero": np.array([0]), "far": np.array([2**62]),
+    }  # fmt: skip
+    model = model_of(nodes, {"x": [2, "n"], "like": ["m", 1]}, constants)
+    sizes = ((5, 2), (3, 4), (4, 4), (1, 1), (6, 9))
+    check(model, tmp_path, [[images(2, n), images(m, 1)] for n, m in sizes])

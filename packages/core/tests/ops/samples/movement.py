@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -26,20 +27,30 @@ Sample(
 )
 
 
-def _sized(*xs: Array, sizes: Any, axes: Any, divisors: Any, extras: Any, plus: Any):
+def _sized(
+    *xs: Array, sizes: Any, axes: Any, divisors: Any, extras: Any, plus: Any,
+    limits: Any = (),
+):  # fmt: skip
     def named(code: int) -> int:
         return int(xs[code // 8].shape[code % 8])
 
     def size(i: int) -> int:
-        if axes[i] < 0:
-            return int(sizes[i])
-        more = named(plus[i]) if plus[i] >= 0 else 0
-        less = named(-2 - plus[i]) if plus[i] < -1 else 0
-        return named(axes[i]) * sizes[i] // divisors[i] + extras[i] + more - less
+        n = int(sizes[i])
+        if axes[i] >= 0:
+            more = named(plus[i]) if plus[i] >= 0 else 0
+            less = named(-2 - plus[i]) if plus[i] < -1 else 0
+            n = named(axes[i]) * n // divisors[i] + extras[i] + more - less
+        if not limits or limits[i] == -1:
+            return n
+        if limits[i] >= 0:
+            return min(max(n, 0), named(limits[i]))
+        return slice(n, None).indices(named(-2 - limits[i]))[0]
 
-    shape = [size(i) for i in range(len(sizes))]
-    others = -np.prod(shape, dtype=int)
-    shape = [xs[0].size // others if n == -1 else n for n in shape]
+    free = [i for i, n in enumerate(sizes) if n == -1 and axes[i] < 0]
+    free = [i for i in free if not limits or limits[i] == -1]
+    shape = [1 if i in free else size(i) for i in range(len(sizes))]
+    shape = [xs[0].size // math.prod(shape) if i in free else n
+             for i, n in enumerate(shape)]  # fmt: skip
     return np.full(shape, xs[0].reshape(-1)[0])
 
 
@@ -60,6 +71,22 @@ Sample(
             extras=[-2, 0], plus=[9, -10],
         ),
         case((3,), sizes=[], axes=[], divisors=[], extras=[], plus=[]),
+        case(  # rounded down
+            (3, 2), sizes=[-1], axes=[0], divisors=[2], extras=[5], plus=[-1],
+        ),
+        case(  # 4 up to 2, 2 up to 4, 7 up to 3, and what is left
+            (4, 3), (2, 1), sizes=[1, 1, 7, -1], axes=[0, 8, -1, -1],
+            divisors=[1] * 4, extras=[0] * 4, plus=[-1] * 4, limits=[8, 0, 1, -1],
+        ),
+        case(  # 1 - 3 up to 4
+            (4, 3), (2, 1), sizes=[1], axes=[9], divisors=[1], extras=[0], plus=[-3],
+            limits=[0],
+        ),
+        case(  # as bounds of slices -1 of 2, -2 of 4, 1 of 4, -1 of 3; and 2
+            (4, 3), (2, 1), sizes=[-1, -1, 1, -1, 2], axes=[0, 8, 9, -1, -1],
+            divisors=[1] * 5, extras=[3, 0, 0, 0, 0], plus=[-1] * 5,
+            limits=[-10, -2, -2, -3, -1],
+        ),
     ],
 )  # fmt: skip
 Sample(

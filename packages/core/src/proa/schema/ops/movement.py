@@ -23,7 +23,8 @@ op(
 )
 op(
     "sized(xs...: shape, *, "
-    "sizes: ints, axes: ints, divisors: ints, extras: ints, plus: ints)",
+    "sizes: ints, axes: ints, divisors: ints, extras: ints, plus: ints, "
+    "limits: ints = [])",
     shape="sized",
     kind="view",
     grad=None,
@@ -31,9 +32,12 @@ op(
     "that follows from theirs: along axis i the number sizes[i] if axes[i] is -1, else "
     "n * sizes[i] // divisors[i] + extras[i], where n is axis axes[i] % 8 of "
     "xs[axes[i] // 8]; plus the axis that plus[i] names likewise, or minus the one "
-    "that -2 - plus[i] names, or neither for -1. One number may be -1: then xs[0] "
-    "has as many elements. With symbolic dimensions a graph uses it in `reshape_like`, "
-    "`broadcast_like` and `full_like`.",
+    "that -2 - plus[i] names, or neither for -1. If limits are given, what is below 0 "
+    "then becomes 0, and what is above the axis that limits[i] names likewise becomes "
+    "that; -1 sets no limit. With one that -2 - limits[i] names, a size below 0 first "
+    "counts from it, as bounds of slices do. One number may be -1, without a limit: "
+    "then xs[0] has as many elements. With symbolic dimensions a graph uses it in "
+    "`reshape_like`, `broadcast_like` and `full_like`.",
 )
 op(
     "transpose(x, *, perm: ints)",

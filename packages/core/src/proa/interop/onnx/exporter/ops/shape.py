@@ -51,8 +51,9 @@ def reshape_like(c: Call, x: Ref, like: Ref) -> Ref:
 
 @export_row("sized")
 def sized(
-    c: Call, *xs: Ref, sizes: Ints, axes: Ints, divisors: Ints, extras: Ints, plus: Ints
-) -> Ref:
+    c: Call, *xs: Ref, sizes: Ints, axes: Ints, divisors: Ints, extras: Ints,
+    plus: Ints, limits: Ints,
+) -> Ref:  # fmt: skip
     def named(code: int) -> int | Ref:
         return c.size(xs[code // 8], code % 8)
 
@@ -61,11 +62,12 @@ def sized(
 
     found: list[int | Ref] = []
     for i, known in enumerate(c.outputs[0].shape):
-        if known >= 0 or axes[i] < 0:
+        limit = limits[i] if limits else -1
+        if known >= 0 or (axes[i] < 0 and limit == -1):
             found.append(known if known >= 0 else sizes[i])
             continue
-        n = named(axes[i])
-        if sizes[i] != 1:
+        n = c.ints([sizes[i]]) if axes[i] < 0 else named(axes[i])
+        if sizes[i] != 1 and axes[i] >= 0:
             n = c.op("Mul", vector(n), c.ints([sizes[i]]))
         if divisors[i] != 1:
             n = c.op("Div", vector(n), c.ints([divisors[i]]))
@@ -74,6 +76,9 @@ def sized(
         if plus[i] != -1:
             op, code = ("Add", plus[i]) if plus[i] >= 0 else ("Sub", -2 - plus[i])
             n = c.op(op, vector(n), vector(named(code)))
+        if limit != -1:
+            end = vector(named(limit if limit >= 0 else -2 - limit))
+            n = _limited(c, vector(n), end, from_end=limit < 0)
         found.append(n)
     for i, n in enumerate(found):
         if n == -1:  # what the others leave of the first array's elements
@@ -87,6 +92,15 @@ def sized(
     made = expand(c, first, vector_of_all)
     c.graph.remember(("shape", made.name), vector_of_all)
     return made
+
+
+def _limited(c: Call, n: Ref, end: Ref, *, from_end: bool) -> Ref:
+    """A size from 0 to another. Below 0 it may count from the other."""
+    zero = c.ints([0])
+    if from_end:
+        n = c.op("Where", c.op("Less", n, zero), c.op("Add", n, end), n)
+    n = c.op("Where", c.op("Less", n, zero), zero, n)
+    return c.op("Where", c.op("Less", n, end), n, end)
 
 
 @export_row("transpose")

@@ -37,26 +37,31 @@ def reshape_like(c: Call, x: Ref, like: Ref) -> Ref:
 
 @export_row("sized")
 def sized(
-    c: Call, *xs: Ref, sizes: Ints, axes: Ints, divisors: Ints, extras: Ints, plus: Ints
-) -> Ref:
+    c: Call, *xs: Ref, sizes: Ints, axes: Ints, divisors: Ints, extras: Ints,
+    plus: Ints, limits: Ints,
+) -> Ref:  # fmt: skip
     def named(code: int) -> Ref:
         return _vector(c, c.size(xs[code // 8], code % 8))
 
     found: list[int | Ref] = []
     for i, known in enumerate(c.outputs[0].shape):
-        if known >= 0 or axes[i] < 0:
+        limit = limits[i] if limits else -1
+        if known >= 0 or (axes[i] < 0 and limit == -1):
             found.append(known if known >= 0 else sizes[i])
             continue
-        n = named(axes[i])
+        n = c.ints([sizes[i]]) if axes[i] < 0 else named(axes[i])
         for kind, value, neutral in (
             ("elementwise_mul", sizes[i], 1), ("elementwise_floordiv", divisors[i], 1),
             ("elementwise_add", extras[i], 0),
         ):  # fmt: skip
-            if value != neutral:
+            if value != neutral and axes[i] >= 0:
                 n = c.binary(kind, n, c.ints([value]))
         if plus[i] != -1:
             kind = "elementwise_add" if plus[i] >= 0 else "elementwise_sub"
             n = c.binary(kind, n, named(plus[i] if plus[i] >= 0 else -2 - plus[i]))
+        if limit != -1:
+            end = named(limit if limit >= 0 else -2 - limit)
+            n = _limited(c, n, end, from_end=limit < 0)
         found.append(n)
     if -1 in [n for n in found if isinstance(n, int)]:
         found[found.index(-1)] = _rest(c, xs[0], found)
@@ -65,6 +70,13 @@ def sized(
         ends=[1], infer_flags=[1], decrease_axis=[],
     )  # fmt: skip
     shape = c.outputs[0].shape
+    if min(xs[0].shape or [0]) < 1:  # what may have no elements may have no first one
+        zero = c.cast(c.const([0], "int32"), xs[0].dtype)
+        first = c.op("concat", {"X": [first, zero]}, [-1], axis=0)
+        first = c.op(
+            "slice", {"Input": first}, [1], axes=[0], starts=[0], ends=[1],
+            infer_flags=[1], decrease_axis=[],
+        )  # fmt: skip
     if -1 in shape:
         given = {"X": first, "Shape": c.vector(found)}
         made = c.op("expand_v2", given, shape, shape=[-1] * len(shape))
@@ -72,6 +84,17 @@ def sized(
         made = broadcast_to(c, first, shape=shape) if shape else c.reshape(first, [])
     c.writer.remember(("shape", made.name), c.vector(found))
     return made
+
+
+def _limited(c: Call, n: Ref, end: Ref, *, from_end: bool) -> Ref:
+    """A size from 0 to another. Below 0 it may count from the other."""
+    zero, one = c.ints([0]), c.ints([1])
+    if from_end:
+        below = c.binary("elementwise_min", c.binary("elementwise_sub", zero, n), one)
+        below = c.binary("elementwise_max", below, zero)  # 1 if it is below 0, else 0
+        n = c.binary("elementwise_add", n, c.binary("elementwise_mul", below, end))
+    n = c.binary("elementwise_max", n, zero)
+    return c.binary("elementwise_min", n, end)
 
 
 def _vector(c: Call, size: int | Ref) -> Ref:
