@@ -102,6 +102,25 @@ def test_options_that_would_write_an_encrypted_model_plain_are_refused(
     assert os.listdir(tmp_path) == ["mlp.secret"]
 
 
+def test_a_part_of_an_encrypted_model_for_onnxruntime_is_in_no_file(
+    tmp_path, monkeypatch
+):
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnx")
+    path, secret = write_mlp(tmp_path / "mlp.proa"), tmp_path / "mlp.secret"
+    encrypt_file(path, secret, KEY)
+    path.unlink()
+    made = []
+    for name in ("mkdtemp", "mkstemp"):
+        monkeypatch.setattr(f"tempfile.{name}", lambda *_, **__: made.append(1))
+    config = Config(secret)
+    config.set_cipher_key(KEY)
+    config.enable_onnxruntime()
+    check(create_predictor(config))
+    assert not made
+    assert os.listdir(tmp_path) == ["mlp.secret"]
+
+
 def write_secret_conv(folder: Path) -> Path:
     """An encrypted model of names that can be searched for; the plain one is gone."""
     b = Builder()

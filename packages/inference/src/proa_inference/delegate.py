@@ -7,8 +7,7 @@ their order allows, and gives each as a program of its own.
 from __future__ import annotations
 
 import importlib
-import os
-import tempfile
+import io
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -114,10 +113,12 @@ class OnnxRuntimeDelegate:
         from proa.onnx import export
 
         names = [value.name for value in program.main.inputs]
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "part.onnx")
-            export(program, path, opset_version=self.opset_version)
-            session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
+        # In memory, so that no plain part of an encrypted model is in a file.
+        part = io.BytesIO()
+        export(program, part, opset_version=self.opset_version)
+        session = runtime.InferenceSession(
+            part.getvalue(), providers=["CPUExecutionProvider"]
+        )
         given = [i.name for i in session.get_inputs()]
 
         def run(inputs: Sequence[Array]) -> Sequence[Array]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
 from pathlib import Path
@@ -67,6 +68,21 @@ def test_the_default_opset_is_9_as_of_paddle(tmp_path: Path) -> None:
     assert onnx.load(path).opset_import[0].version == 9
     (got,) = run_model(path, [normal(2, 4)])
     assert got.shape == (2, 3)
+
+
+def test_a_model_is_written_to_an_open_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    net, x = nn.Linear(40, 50), normal(3, 40)
+    found = io.BytesIO()
+    proa.onnx.export(net, found, [InputSpec([None, 40])], 13)
+    (tmp_path / "net.onnx").write_bytes(found.getvalue())
+    (got,) = run_model(tmp_path / "net.onnx", [x])
+    expected = x @ net.weight.numpy() + net.bias.numpy()
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
+    monkeypatch.setattr(proto, "LARGEST", 1000)
+    with pytest.raises(InvalidArgumentError, match="expected a path for a model with"):
+        proa.onnx.export(net, io.BytesIO(), [InputSpec([None, 40])], 13)
 
 
 def test_the_layers_mode_is_as_before(tmp_path: Path) -> None:

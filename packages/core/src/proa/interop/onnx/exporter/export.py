@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, BinaryIO
 
 from proa.base.files import Replacement, replace_all
 from proa.errors import InvalidArgumentError
@@ -20,7 +20,7 @@ _SUFFIX = ".onnx"
 
 def export(
     layer: Any,
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | BinaryIO,
     input_spec: Sequence[Any] | None = None,
     opset_version: int = 9,
     **configs: Any,
@@ -32,7 +32,8 @@ def export(
 
     Args:
         layer: A Layer or function, what `jit.load` gave, or a `proa.ir.Program`.
-        path: Where to write; ``.onnx`` is added if it does not end so.
+        path: Where to write; ``.onnx`` is added if it does not end so. Or a binary file
+            open for writing, such as `io.BytesIO`, for a model of up to 2 GB.
         input_spec: As `jit.save` takes it. None and -1 are dynamic axes: symbolic
             dimensions of the model.
         opset_version: 9 to 21.
@@ -42,7 +43,8 @@ def export(
     Raises:
         InvalidArgumentError: If the inputs' shapes are not known, or differ from those
             of a model that is recorded already; if an argument is none of these; if
-            something other than a file is in the model's place.
+            something other than a file is in the model's place; if a model is too large
+            for one file that is open.
         UnimplementedError: If operators cannot be expressed at the opset: names all of
             them, each with the opset from which it can. Also if the code depends on a
             tensor's value in a way that no graph can hold.
@@ -63,7 +65,7 @@ def export(
 
 def export_program(
     program: Program,
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | BinaryIO,
     opset_version: int = 9,
     *,
     enable_onnx_checker: bool = True,
@@ -76,17 +78,30 @@ def export_program(
     name = program.metadata.get("name", "model")
     producer = program.metadata.get("framework", "").rpartition(" ")[2]
     model, constants = model_of(made, name, producer)
-    where = os.fspath(path)
-    where = where if where.endswith(_SUFFIX) else where + _SUFFIX
+    where = _path_of(path)
     name_output_dims(model)
     data = fill(model, constants, os.path.basename(f"{where}.data"))
     if enable_onnx_checker and not data:
         onnx.checker.check_model(model, full_check=True)
+    if not isinstance(path, (str, os.PathLike)):
+        if data:
+            raise InvalidArgumentError(
+                "[onnx.export] expected a path for a model with more than 2 GB of "
+                "constants, which has a second file, got an open file"
+            )
+        path.write(model.SerializeToString())
+        return
     files = [Replacement(f"{where}.data", data)] if data else []
     files.append(Replacement(where, [model.SerializeToString()]))
     replace_all(files, where="onnx.export")
     if enable_onnx_checker and data:
         onnx.checker.check_model(where, full_check=True)
+
+
+def _path_of(path: str | os.PathLike[str] | BinaryIO) -> str:
+    """Where the model is written, with its suffix; the suffix alone of an open file."""
+    name = os.fspath(path) if isinstance(path, (str, os.PathLike)) else ""
+    return name if name.endswith(_SUFFIX) else name + _SUFFIX
 
 
 def _check_opset(opset: int) -> None:
