@@ -67,10 +67,16 @@ def sized(
             found.append(known if known >= 0 else sizes[i])
             continue
         n = c.ints([sizes[i]]) if axes[i] < 0 else named(axes[i])
+        # Div rounds towards 0: what is below 0 is divided without its sign, rounded up.
+        below = sizes[i] < 0 and axes[i] >= 0 and divisors[i] != 1
         if sizes[i] != 1 and axes[i] >= 0:
-            n = c.op("Mul", vector(n), c.ints([sizes[i]]))
+            n = c.op("Mul", vector(n), c.ints([abs(sizes[i]) if below else sizes[i]]))
+        if below:
+            n = c.op("Add", n, c.ints([divisors[i] - 1]))
         if divisors[i] != 1:
             n = c.op("Div", vector(n), c.ints([divisors[i]]))
+        if below:
+            n = c.op("Neg", n)
         if extras[i]:
             n = c.op("Add", vector(n), c.ints([extras[i]]))
         if plus[i] != -1:

@@ -50,10 +50,16 @@ def sized(
             found.append(known if known >= 0 else sizes[i])
             continue
         n = c.ints([sizes[i]]) if axes[i] < 0 else named(axes[i])
+        # Versions differ in how they divide what is below 0: it is divided without its
+        # sign, rounded up.
+        below = sizes[i] < 0 and divisors[i] != 1
         for kind, value, neutral in (
-            ("elementwise_mul", sizes[i], 1), ("elementwise_floordiv", divisors[i], 1),
+            ("elementwise_mul", abs(sizes[i]) if below else sizes[i], 1),
+            ("elementwise_add", divisors[i] - 1 if below else 0, 0),
+            ("elementwise_floordiv", divisors[i], 1),
+            ("elementwise_mul", -1 if below else 1, 1),
             ("elementwise_add", extras[i], 0),
-        ):  # fmt: skip
+        ):
             if value != neutral and axes[i] >= 0:
                 n = c.binary(kind, n, c.ints([value]))
         if plus[i] != -1:
