@@ -506,7 +506,7 @@ def test_remembered_heads_are_bounded():
 
 def test_connections_are_counted_over_all_protocols(serve, model):
     """Idle connections of one make room for those of another, and busy ones do not."""
-    slow = small_models.write_linear(model["m"].parent / "slow.linear", sleep=4.0)
+    slow = small_models.write_linear(model["m"].parent / "slow.linear", sleep=6.0)
     body = GOOD
     head = b"POST /v2/models/slow/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %d"
     with (
