@@ -129,7 +129,9 @@ static int64_t limited_size(const Call& c, int64_t size, int64_t limit) {
   return size < 0 ? 0 : size < end ? size : end;
 }
 
-static int64_t limit_of(const SizedAttrs& a, int i) { return a.limits.count > 0 ? a.limits[i] : -1; }
+static int64_t limit_of(const SizedAttrs& a, int i) {
+  return a.limits.count > 0 ? a.limits[i] : -1;
+}
 
 /// Dimension i of `sized`: kUnknown if known only at run time, less if there is none.
 static int64_t computed_size(const Call& c, int i) {

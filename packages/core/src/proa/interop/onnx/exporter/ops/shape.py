@@ -72,11 +72,11 @@ def sized(
         if sizes[i] != 1 and axes[i] >= 0:
             n = c.op("Mul", vector(n), c.ints([abs(sizes[i]) if below else sizes[i]]))
         if below:
-            n = c.op("Add", n, c.ints([divisors[i] - 1]))
+            n = c.op("Add", vector(n), c.ints([divisors[i] - 1]))
         if divisors[i] != 1:
             n = c.op("Div", vector(n), c.ints([divisors[i]]))
         if below:
-            n = c.op("Neg", n)
+            n = c.op("Neg", vector(n))
         if extras[i]:
             n = c.op("Add", vector(n), c.ints([extras[i]]))
         if plus[i] != -1:
