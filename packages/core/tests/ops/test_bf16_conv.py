@@ -157,7 +157,7 @@ def test_what_is_not_finite_reaches_its_taps_alone():
     np.testing.assert_array_equal(got, want)
 
 
-@pytest.mark.skipif("PROA_BF16" in os.environ, reason="this is the run with a setting")
+@pytest.mark.skipif("PROA_BF16" in os.environ, reason="started by this test itself")
 @pytest.mark.parametrize("mode", ["off", "emulate"])
 def test_the_same_with_products_of_other_ways(mode):
     done = subprocess.run(
