@@ -281,6 +281,8 @@ KEYS: dict[str, Key] = {
     "a new axis": lambda n, m: (None, slice(n), slice(None, None, 2)),
     "with an index": lambda n, m: ([0, 0], slice(m)),
     "rounded down": lambda n, m: (slice(-n // 2, None), slice(-(m // 2), None)),
+    "less a difference": lambda n, m: (slice(m - (2 - n)), slice(-(m // 2 - 2), None)),
+    "half less n": lambda n, m: (slice(-(m // 2 - n), None), slice(n // 2 - m, None)),
 }
 
 

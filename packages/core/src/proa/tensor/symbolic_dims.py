@@ -71,16 +71,32 @@ class SymbolicDim(int):
         added = self.plus is None or self.plus[2] > 0
         return self.factor > 0 and self.extra >= 0 and added
 
+    def upper_bound(self) -> Any:
+        """A size that no run finds this one above, and that none finds below zero."""
+        found: Any = max(self.extra, 0)
+        if self.factor > 0:
+            found += SymbolicDim(self.of, self.axis, self.factor, self.divisor)
+        if self.plus is not None and self.plus[2] > 0:
+            found += SymbolicDim(*self.plus[:2])
+        return found
+
     def is_axis_of(self, x: Any) -> bool:
         """Whether it is that of an axis of this tensor, without arithmetic."""
         return self.of is x and self.plain() is self
 
+    def _terms(self) -> tuple[object, ...]:
+        """What it is computed from; arrays by identity, for ``==`` is an operator."""
+        more = None if self.plus is None else (id(self.plus[0]), *self.plus[1:])
+        numbers = (self.factor, self.divisor, self.extra)
+        return id(self.of), self.axis, *numbers, more
+
     def _with(self, other: SymbolicDim, sign: int) -> SymbolicDim:
-        if other.factor < 0 and other.plus is None:  # no array has a size below zero
-            other, sign = -other, -sign
-        one, two = self if self.plus is None else self.plain(), other.plain()
-        plus = (two.of, two.axis, sign)
-        return SymbolicDim(one.of, one.axis, one.factor, one.divisor, one.extra, plus)
+        one, two = (n if n.plus is None else n.plain() for n in (self, other))
+        # No array has a size below zero: signs and what is added are outside of it.
+        size = SymbolicDim(two.of, two.axis, abs(two.factor), two.divisor).plain()
+        plus = (size.of, size.axis, sign if two.factor > 0 else -sign)
+        extra = one.extra + sign * two.extra
+        return SymbolicDim(one.of, one.axis, one.factor, one.divisor, extra, plus)
 
     def __add__(self, other: Any) -> Any:
         if isinstance(other, SymbolicDim):
@@ -109,15 +125,15 @@ class SymbolicDim(int):
             return self.number() * other
         if not isinstance(other, int):
             return NotImplemented
-        if other == -1 and self.divisor == 1 and self.plus is not None:
-            array, axis, sign = self.plus
-            return SymbolicDim(
-                self.of, self.axis, -self.factor, 1, -self.extra, (array, axis, -sign)
-            )
-        if self.divisor != 1 or self.plus is not None:
-            return self.plain() * other
-        extra = self.extra * other
-        return SymbolicDim(self.of, self.axis, self.factor * other, 1, extra)
+        one, plus = self, self.plus
+        if plus is not None:
+            if other != -1:
+                return self.plain() * other
+            plus = (plus[0], plus[1], -plus[2])
+        if self.divisor != 1:  # rounded before it is multiplied
+            one = SymbolicDim(self.of, self.axis, self.factor, self.divisor).plain()
+        factor, extra = one.factor * other, self.extra * other
+        return SymbolicDim(one.of, one.axis, factor, 1, extra, plus)
 
     __rmul__ = __mul__
 
@@ -267,9 +283,7 @@ def same_size(a: Any, b: Any) -> bool | None:
     if not isinstance(a, SymbolicDim):
         return bool(a == b)
     if isinstance(b, SymbolicDim):
-        one, other = ((n.factor, n.divisor, n.extra, n.plus) for n in (a, b))
-        same = one == other and a.axis == b.axis and a.of is b.of
-        return True if same else None
+        return True if a._terms() == b._terms() else None
     return False if b == 1 or (b < 0 and a.is_not_negative()) else None
 
 
@@ -337,6 +351,53 @@ def limited(size: Any, x: Tensor, axis: int, *, from_end: bool = False) -> Any:
         plus=[plus], limits=[-2 - limit if from_end else limit],
     )  # fmt: skip
     return found.shape[0]
+
+
+def maximum(a: Any, b: Any) -> Any:
+    """The larger of two sizes, of which some are symbolic.
+
+    None for symbolic ones that may be below zero.
+    """
+    if not isinstance(a, SymbolicDim):
+        a, b = b, a
+    if not isinstance(a, SymbolicDim):
+        return max(a, b)
+    if isinstance(b, SymbolicDim):
+        if same_size(a, b):
+            return a
+        if not (a.is_not_negative() and b.is_not_negative()):
+            return None
+    return b + _not_negative(a - b)
+
+
+def minimum(a: Any, b: Any) -> Any:
+    """The smaller of two sizes, of which some are symbolic.
+
+    A run refuses a symbolic one that is below zero next to another.
+    """
+    if not isinstance(a, SymbolicDim):
+        a, b = b, a
+    if not isinstance(a, SymbolicDim):
+        return min(a, b)
+    if isinstance(b, SymbolicDim):
+        if same_size(a, b):
+            return a
+        if not a.is_not_negative():
+            a, b = b, a
+        return limited(a if a.is_not_negative() else a.plain(), sized([b]), 0)
+    if a.is_not_negative():
+        return limited(a, sized([b], a.of), 0) if b > 0 else b
+    return _not_negative(b - a) * -1 + b
+
+
+def _not_negative(size: SymbolicDim) -> Any:
+    """A size, or 0 in its place if it is below zero."""
+    if size.is_not_negative():
+        return size
+    bound = size.upper_bound()
+    if not isinstance(bound, SymbolicDim):
+        return 0 if bound == 0 else limited(size, sized([bound], size.of), 0)
+    return limited(size, sized([bound]), 0)
 
 
 def steps_from(start: Any, span: Any, step: int) -> Tensor:

@@ -42,15 +42,18 @@ def evaluated(model: Any, arrays: list[Any]) -> Any:
 
 
 def check(model: Any, folder: Path, calls: list[list[Any]]) -> None:
-    """Loaded, saved, and written again."""
+    """Loaded, saved, and written again; the last is loaded and saved, too."""
     layer = proa.onnx.load(model.SerializeToString())
     proa.jit.save(layer, folder / "m.proa", layer.input_spec)
     proa.onnx.export(layer, folder / "m", layer.input_spec, opset_version=17)
     saved, again = proa.jit.load(folder / "m.proa"), onnx.load(folder / "m.onnx")
+    reloaded = proa.onnx.load(folder / "m.onnx")
+    proa.jit.save(reloaded, folder / "r.proa", reloaded.input_spec)
+    resaved = proa.jit.load(folder / "r.proa")
     for arrays in calls:
         want = evaluated(model, arrays)
         tensors = [proa.to_tensor(a) for a in arrays]
-        found = [layer(*tensors).numpy(), saved(*tensors).numpy()]
+        found = [each(*tensors).numpy() for each in (layer, saved, resaved)]
         for got in (*found, evaluated(again, arrays)):
             assert got.shape == want.shape
             np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from proa.interop.graph.call import Call
 from proa.interop.graph.table import Rule
@@ -22,6 +25,22 @@ def sliced(x: Array, axes: Any, starts: Any, ends: Any, steps: Any) -> Array:
         stop = None if step < 0 and end < -x.shape[axis] else int(end)
         at[int(axis)] = slice(int(start), stop, int(step))
     found: Array = x[tuple(at)]
+    return found
+
+
+def extremes(of_two: Callable[[Any, Any], Any], *xs: Array) -> Any:
+    """The minima or maxima of arrays, element by element.
+
+    NotImplemented if `of_two` finds none for some of the sizes.
+    """
+    columns = np.broadcast(*xs)
+    found = np.empty(columns.shape, object)
+    for at, (first, *others) in zip(np.ndindex(columns.shape), columns, strict=True):
+        for other in others:
+            first = of_two(first, other)
+            if first is None:
+                return NotImplemented
+        found[at] = first
     return found
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from proa._core import ops
-from proa.interop.graph.sizes import sliced
+from proa.interop.graph.sizes import extremes, sliced
 from proa.interop.graph.values import Array
 from proa.interop.onnx.importer.call import Call
-from proa.tensor.symbolic_dims import SymbolicDim, same_size, sized
+from proa.tensor.symbolic_dims import maximum, minimum, same_size
 
 
 def _quotient(x: Array, y: Array) -> Array:
@@ -78,32 +77,6 @@ def _equal(call: Call, x: Array, y: Array) -> Any:
     return np.array(found, bool).reshape(pairs.shape)
 
 
-def _extreme(xs: Sequence[Array], maximum: bool) -> Any:
-    """The minimum or maximum of arrays, of a symbolic size and a known one alone."""
-    if len(xs) != 2:
-        return NotImplemented
-    pairs = np.broadcast(*xs)
-    found = np.empty(pairs.shape, object)
-    for at, (a, b) in zip(np.ndindex(pairs.shape), pairs, strict=True):
-        lower = _minimum(a, b)
-        if lower is None:
-            return NotImplemented
-        found[at] = a + b - lower if maximum else lower
-    return found
-
-
-def _minimum(a: Any, b: Any) -> Any:
-    if not isinstance(a, SymbolicDim):
-        a, b = b, a
-    if not isinstance(a, SymbolicDim):
-        return min(a, b)
-    if isinstance(b, SymbolicDim) or b < 0:
-        return a if same_size(a, b) else None
-    # A slice ends where its array does.
-    first = ops.slice(sized([a]), axes=[0], starts=[0], ends=[int(b)], steps=[1])
-    return SymbolicDim(first, 0)
-
-
 def _transpose(call: Call, x: Array) -> Array:
     return np.transpose(x, call.get("perm"))
 
@@ -120,8 +93,8 @@ SIZE_RULES: dict[str, Callable[..., Any]] = {
     "Equal": _equal,
     "Gather": _gather,
     "Identity": lambda call, x: x,
-    "Max": lambda call, *xs: _extreme(xs, maximum=True),
-    "Min": lambda call, *xs: _extreme(xs, maximum=False),
+    "Max": lambda call, *xs: extremes(maximum, *xs),
+    "Min": lambda call, *xs: extremes(minimum, *xs),
     "Mod": lambda call, x, y: x % y,
     "Mul": lambda call, x, y: x * y,
     "Neg": lambda call, x: -x,

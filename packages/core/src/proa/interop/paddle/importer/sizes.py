@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from proa.interop.graph.sizes import sliced
+from proa.interop.graph.sizes import extremes, sliced
 from proa.interop.graph.values import Array
 from proa.interop.paddle.importer.call import Call
+from proa.tensor.symbolic_dims import maximum, minimum
 
 
 def _numbers(call: Call, name: str, one: Any, many: Any) -> Any:
@@ -68,6 +69,8 @@ SIZE_RULES: dict[str, Callable[..., Any]] = {
     "concat": _concat,
     "elementwise_add": lambda call, x, y: x + y,
     "elementwise_floordiv": lambda call, x, y: x // y,
+    "elementwise_max": lambda call, x, y: extremes(maximum, x, y),
+    "elementwise_min": lambda call, x, y: extremes(minimum, x, y),
     "elementwise_mul": lambda call, x, y: x * y,
     "elementwise_sub": lambda call, x, y: x - y,
     "gather": lambda call, x, index, axis: np.take(x, index.astype(np.int64), 0),

@@ -92,6 +92,9 @@ def sized(
             whole = c.product([c.size(xs[0], k) for k in range(xs[0].rank)])
             found[i] = c.op("Div", vector(whole), vector(others))
     first = slice_(c, c.op("Reshape", xs[0], c.ints([-1])), [0], [0], [1])
+    if xs[0].shape is None or min(xs[0].shape, default=1) < 1:  # it may have no first
+        zero = c.graph.constant(np.zeros(1, NUMPY_TYPES[first.dtype]), first.dtype)
+        first = slice_(c, concat(c, [first, zero], 0), [0], [0], [1])
     if not found:
         return c.op("Reshape", first, c.ints([]))
     vector_of_all = c.vector(found)
@@ -103,10 +106,19 @@ def sized(
 def _limited(c: Call, n: Ref, end: Ref, *, from_end: bool) -> Ref:
     """A size from 0 to another. Below 0 it may count from the other."""
     zero = c.ints([0])
-    if from_end:
-        n = c.op("Where", c.op("Less", n, zero), c.op("Add", n, end), n)
-    n = c.op("Where", c.op("Less", n, zero), zero, n)
-    return c.op("Where", c.op("Less", n, end), n, end)
+    bounded = _extreme(c, "Max", n, zero)
+    if from_end:  # n + end, or n itself, without an array that is below zero
+        below = _extreme(c, "Max", c.op("Neg", n), zero)
+        is_below = _extreme(c, "Min", below, c.ints([1]))
+        n = c.op("Add", bounded, c.op("Mul", is_below, end))
+        bounded = _extreme(c, "Max", c.op("Sub", n, below), zero)
+    return _extreme(c, "Min", bounded, end)
+
+
+def _extreme(c: Call, op: str, x: Ref, y: Ref) -> Ref:
+    if c.opset >= 12:  # before, not of integers
+        return c.op(op, x, y)
+    return c.op("Where", c.op("Less" if op == "Min" else "Greater", x, y), x, y)
 
 
 @export_row("transpose")

@@ -94,13 +94,16 @@ def sized(
 
 def _limited(c: Call, n: Ref, end: Ref, *, from_end: bool) -> Ref:
     """A size from 0 to another. Below 0 it may count from the other."""
-    zero, one = c.ints([0]), c.ints([1])
-    if from_end:
-        below = c.binary("elementwise_min", c.binary("elementwise_sub", zero, n), one)
-        below = c.binary("elementwise_max", below, zero)  # 1 if it is below 0, else 0
-        n = c.binary("elementwise_add", n, c.binary("elementwise_mul", below, end))
-    n = c.binary("elementwise_max", n, zero)
-    return c.binary("elementwise_min", n, end)
+    zero = c.ints([0])
+    bounded = c.binary("elementwise_max", n, zero)
+    if from_end:  # n + end, or n itself, without an array that is below zero
+        below = c.binary("elementwise_max", c.binary("elementwise_sub", zero, n), zero)
+        is_below = c.binary("elementwise_min", below, c.ints([1]))
+        skipped = c.binary("elementwise_mul", is_below, end)
+        n = c.binary("elementwise_add", bounded, skipped)
+        n = c.binary("elementwise_sub", n, below)
+        bounded = c.binary("elementwise_max", n, zero)
+    return c.binary("elementwise_min", bounded, end)
 
 
 def _vector(c: Call, size: int | Ref) -> Ref:
