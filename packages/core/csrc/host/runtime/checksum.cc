@@ -72,7 +72,8 @@ uint32_t crc32(uint32_t crc, const void* bytes, size_t size) {
     size -= whole;
   }
 #endif
-  return ~update_crc32(crc, p, size);
+  static const Crc32 tables;
+  return ~tables.update(crc, p, size);
 }
 
 }  // namespace proa

@@ -276,34 +276,26 @@ bool has_distinct_inputs(const ModelView& model, uint32_t* table) {
   return true;
 }
 
-namespace {
-
-/// CRC-32 with the reflected polynomial 0xedb88320, four bytes a step (Kounavis
-/// and Berry, 2005).
-struct CrcTables {
-  uint32_t t[4][256];
-  constexpr CrcTables() : t() {
+Crc32::Crc32() {
+  for (uint32_t i = 0; i < 256; ++i) {
+    uint32_t c = i;
+    for (int k = 0; k < 8; ++k) c = (c & 1) != 0 ? (c >> 1) ^ 0xedb88320u : c >> 1;
+    table_[0][i] = c;
+  }
+  for (int k = 1; k < 4; ++k) {
     for (uint32_t i = 0; i < 256; ++i) {
-      uint32_t c = i;
-      for (int k = 0; k < 8; ++k) c = (c & 1) != 0 ? (c >> 1) ^ 0xedb88320u : c >> 1;
-      t[0][i] = c;
-    }
-    for (int k = 1; k < 4; ++k) {
-      for (uint32_t i = 0; i < 256; ++i) t[k][i] = (t[k - 1][i] >> 8) ^ t[0][t[k - 1][i] & 255];
+      table_[k][i] = (table_[k - 1][i] >> 8) ^ table_[0][table_[k - 1][i] & 255];
     }
   }
-};
-constexpr CrcTables kCrc;
+}
 
-}  // namespace
-
-uint32_t update_crc32(uint32_t crc, const uint8_t* p, size_t n) {
+uint32_t Crc32::update(uint32_t crc, const uint8_t* p, size_t n) const {
   for (; n >= 4; n -= 4, p += 4) {
     crc ^= read<uint32_t>(p);
-    crc = kCrc.t[3][crc & 255] ^ kCrc.t[2][(crc >> 8) & 255] ^ kCrc.t[1][(crc >> 16) & 255] ^
-          kCrc.t[0][crc >> 24];
+    crc = table_[3][crc & 255] ^ table_[2][(crc >> 8) & 255] ^ table_[1][(crc >> 16) & 255] ^
+          table_[0][crc >> 24];
   }
-  for (; n > 0; --n, ++p) crc = (crc >> 8) ^ kCrc.t[0][(crc ^ *p) & 255];
+  for (; n > 0; --n, ++p) crc = (crc >> 8) ^ table_[0][(crc ^ *p) & 255];
   return crc;
 }
 
@@ -311,9 +303,10 @@ Status verify_checksum(const void* bytes, size_t size) {
   const auto* p = static_cast<const uint8_t*>(bytes);
   const size_t at = static_cast<size_t>(read<uint64_t>(p)) + 8 + kChecksumAt;
   const uint8_t zero[4] = {};
-  uint32_t crc = update_crc32(0xffffffffu, p, at);
-  crc = update_crc32(crc, zero, 4);
-  crc = ~update_crc32(crc, p + at + 4, size - at - 4);
+  const Crc32 crc32;
+  uint32_t crc = crc32.update(0xffffffffu, p, at);
+  crc = crc32.update(crc, zero, 4);
+  crc = ~crc32.update(crc, p + at + 4, size - at - 4);
   return crc == read<uint32_t>(p + at) ? Status::kOk : Status::kBadModel;
 }
 

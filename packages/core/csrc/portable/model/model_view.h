@@ -140,8 +140,18 @@ constexpr uint32_t name_table_slots(uint32_t input_count) {
 /// False if two inputs of the model's first block have one name.
 bool has_distinct_inputs(const ModelView& model, uint32_t* table);
 
-/// The register of a CRC-32 (which begins and is given inverted) after n more bytes.
-uint32_t update_crc32(uint32_t crc, const uint8_t* p, size_t n);
+/// CRC-32 with the reflected polynomial 0xedb88320, four bytes a step (Kounavis and Berry, 2005).
+/// Its tables are filled when they are needed, within microseconds: a library for small devices
+/// would grow by their four kilobytes.
+class Crc32 {
+ public:
+  Crc32();
+  /// The register (which begins and is given inverted) after n more bytes.
+  uint32_t update(uint32_t crc, const uint8_t* p, size_t n) const;
+
+ private:
+  uint32_t table_[4][256];
+};
 
 /// kBadModel if the bytes of a model that open_model accepted do not have its
 /// checksum.

@@ -115,17 +115,19 @@ constexpr int pair(DType a, DType b) {
   return static_cast<int>(a) * kDTypeCount + static_cast<int>(b);
 }
 
+/// Null where the pair takes two steps by way of the widest type: rare pairs, and 16-bit numbers
+/// in a build that does not compute in them.
 Loop direct_loop(DType from, DType to) {
   using D = DType;
   switch (pair(from, to)) {
     case pair(D::kF16, D::kF32):
-      return widen_half<F16>;
+      return computes(D::kF16) ? widen_half<F16> : nullptr;
     case pair(D::kBF16, D::kF32):
-      return widen_half<BF16>;
+      return computes(D::kBF16) ? widen_half<BF16> : nullptr;
     case pair(D::kF32, D::kF16):
-      return narrow_half<F16>;
+      return computes(D::kF16) ? narrow_half<F16> : nullptr;
     case pair(D::kF32, D::kBF16):
-      return narrow_half<BF16>;
+      return computes(D::kBF16) ? narrow_half<BF16> : nullptr;
     case pair(D::kBool, D::kF32):
       return loop<Bool, float>;
     case pair(D::kU8, D::kF32):
