@@ -1,8 +1,10 @@
 """Clients of several servers: retries within a budget, deadlines, hedging, asyncio."""
 
 import asyncio
+import hashlib
 import json
 import socket
+import ssl
 import threading
 import time
 from collections import Counter
@@ -12,16 +14,19 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 import small_models
+from certificates import Authority
 
-from proa_serving.client import AsyncHttpClient, ClientPool, Retry
+from proa_serving.client import AsyncHttpClient, ClientPool, HttpClient, Retry
 from proa_serving.client.retry import Spread
 from proa_serving.protocol.errors import (
     InvalidRequestError,
     NotFoundError,
     QueueFullError,
     RequestTimeoutError,
+    UnauthenticatedError,
     UnavailableError,
 )
+from proa_serving.security.tls import TlsFiles
 
 X = np.ones((2, 4), np.float32)
 QUICK = Retry(first_s=0.001, max_s=0.002)
@@ -255,19 +260,43 @@ def test_a_cancelled_request_leaves_no_half_read_connection(serve, tmp_path):
         asyncio.run(cancel_one(server.http_address))
 
 
+def test_servers_with_keys_certificates_and_unix_sockets(serve, tmp_path, connect):
+    model = small_models.write_linear(tmp_path / "m.linear")
+    authority = Authority(tmp_path)
+    trusted = ssl.create_default_context(cafile=str(authority.path))
+    keys = tmp_path / "keys"
+    keys.write_text(f"ann sha256:{hashlib.sha256(b'secret').hexdigest()}\n")
+    files = TlsFiles(*authority.issue("server"))
+    socket_path = tmp_path / "http.sock"
+    options = {"api_keys": keys, "tls": files, "http_socket": socket_path}
+    with serve({"m": model}, **options) as server:
+        for address in (server.http_address, f"unix:{socket_path}"):
+            tls = trusted if address == server.http_address else None
+            client = connect(address, tls=tls, api_key="secret")
+            for _ in range(2):
+                y = client.infer()["y"]
+                np.testing.assert_allclose(y, small_models.linear(X), rtol=1e-5)
+            with pytest.raises(UnauthenticatedError, match="needs an API key"):
+                connect(address, tls=tls).infer()
+
+
 def test_addresses_and_times_must_be_such():
     with pytest.raises(InvalidRequestError, match="must have addresses"):
         ClientPool([])
     with pytest.raises(InvalidRequestError, match="weights above 0"):
         ClientPool({"a:1": 0})
+    for kind in (HttpClient, ClientPool, AsyncHttpClient):
+        for address in ("http://a:1", "a", "a:b", ":1", "a:65536", "unix:", "a:1/v2"):
+            with pytest.raises(InvalidRequestError, match="must be host:port or unix"):
+                kind(address)
     with pytest.raises(InvalidRequestError, match="must be positive"):
         Retry(attempts=0)
 
 
 def test_a_server_that_failed_rests_unless_all_did():
-    spread = Spread(["a", "b"], Retry())
-    spread.failed("a")
-    assert {spread.next() for _ in range(4)} == {"b"}
-    spread.failed("b")
-    assert {spread.next() for _ in range(4)} == {"a", "b"}
-    assert spread.next("a") == "b"
+    spread = Spread(["a:1", "b:1"], Retry())
+    spread.failed("a:1")
+    assert {spread.next() for _ in range(4)} == {"b:1"}
+    spread.failed("b:1")
+    assert {spread.next() for _ in range(4)} == {"a:1", "b:1"}
+    assert spread.next("a:1") == "b:1"

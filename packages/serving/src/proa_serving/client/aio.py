@@ -12,7 +12,7 @@ from typing import Any
 import httptools
 import numpy.typing as npt
 
-from proa_serving.client.base import new_request
+from proa_serving.client.base import UNIX, key_headers, new_request, parse_address
 from proa_serving.client.http import (
     infer_call,
     metadata_from_json,
@@ -109,13 +109,14 @@ class AsyncHttpClient:
     retries and hedging holds here too.
 
     Args:
-        addresses: host:port, several of them, or weights by address.
+        addresses: host:port or unix:path, several of them, or weights by address.
         timeout: Seconds for a request with all its tries.
         retry: How often it is sent again.
         hedge_s: Seconds after which it is sent a second time, None for never.
         idle: Connections that are kept for each address.
-        ssl_context: For HTTPS; None for plain HTTP.
-        headers: Headers of every request, such as ``{"Authorization": "Bearer KEY"}``.
+        tls: Speak TLS, and trust what this context does.
+        api_key: The key that the servers want.
+        headers: Further headers of every request, such as a ``traceparent``.
     """
 
     def __init__(
@@ -126,16 +127,15 @@ class AsyncHttpClient:
         retry: Retry | None = None,
         hedge_s: float | None = None,
         idle: int = 32,
-        ssl_context: ssl.SSLContext | None = None,
+        tls: ssl.SSLContext | None = None,
+        api_key: str | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> None:
         self._retry = retry or Retry()
         self._spread = Spread(addresses, self._retry)
         self._timeout, self._hedge, self._limit = timeout, hedge_s, idle
-        self._ssl = ssl_context
-        self._headers = "".join(
-            f"{name}: {value}\r\n" for name, value in (headers or {}).items()
-        )
+        self._tls = tls
+        self._headers = _lines({**key_headers(api_key), **(headers or {})})
         self._idle: dict[str, list[_Connection]] = {}
 
     async def __aenter__(self) -> AsyncHttpClient:
@@ -213,7 +213,7 @@ class AsyncHttpClient:
 
     async def _infer(self, request: InferRequest, seconds: float) -> InferResponse:
         path, headers, body = infer_call(request)
-        head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        head = _lines(headers)
         tries = Tries(self._spread, self._retry, seconds)
         while True:
             try:
@@ -273,7 +273,7 @@ class AsyncHttpClient:
         deadline: Deadline,
     ) -> tuple[int, bytes, str | None]:
         text = (
-            f"{method} {path} HTTP/1.1\r\nhost: {address}\r\n"
+            f"{method} {path} HTTP/1.1\r\nhost: {_host(address)}\r\n"
             f"content-length: {len(body)}\r\n{head}{self._headers}\r\n"
         )
         data = text.encode("latin-1") + body
@@ -317,9 +317,21 @@ class AsyncHttpClient:
             return found
 
     async def _connect(self, address: str) -> _Connection:
-        host, _, port = address.rpartition(":")
+        place = parse_address(address)
         loop = asyncio.get_running_loop()
-        _, connection = await loop.create_connection(
-            _Connection, host.strip("[]"), int(port), ssl=self._ssl
-        )
+        if isinstance(place, str):
+            _, connection = await loop.create_unix_connection(_Connection, place)
+        else:
+            _, connection = await loop.create_connection(
+                _Connection, *place, ssl=self._tls
+            )
         return connection
+
+
+def _host(address: str) -> str:
+    """What the header Host says."""
+    return "localhost" if address.startswith(UNIX) else address
+
+
+def _lines(headers: Mapping[str, str]) -> str:
+    return "".join(f"{name}: {value}\r\n" for name, value in headers.items())

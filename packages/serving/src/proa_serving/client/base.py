@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import numpy.typing as npt
 
+from proa_serving.protocol.errors import InvalidRequestError
 from proa_serving.protocol.messages import (
     InferRequest,
     InferResponse,
@@ -18,6 +19,29 @@ from proa_serving.protocol.messages import (
 )
 
 Self = TypeVar("Self", bound="Client")
+UNIX = "unix:"
+
+
+def parse_address(address: str) -> tuple[str, int] | str:
+    """Host and port of ``host:port``, or the path of ``unix:path``.
+
+    Raises:
+        InvalidRequestError: If it is neither.
+    """
+    if address.startswith(UNIX) and address != UNIX:
+        return address[len(UNIX) :]
+    host, _, port = address.rpartition(":")
+    is_port = port.isascii() and port.isdigit() and int(port) < 2**16
+    if not (host and is_port) or "/" in host:
+        raise InvalidRequestError(
+            "client", f"address must be host:port or unix:path, got {address!r:.120}"
+        )
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def key_headers(api_key: str | None) -> dict[str, str]:
+    """The headers that present a key."""
+    return {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
 
 
 def new_request(

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from proa_serving.client.base import Client
+from proa_serving.client.base import Client, key_headers, parse_address
 from proa_serving.protocol.errors import (
     RequestTimeoutError,
     UnavailableError,
@@ -32,8 +32,6 @@ from proa_serving.protocol.rest import (
     encode_request,
 )
 
-_UNIX = "unix:"
-
 
 class HttpClient(Client):
     """Sends requests to a server. Not thread-safe: give each thread its own.
@@ -43,6 +41,9 @@ class HttpClient(Client):
         timeout: Seconds that any answer may take.
         tls: Speak TLS, and trust what this context does.
         api_key: The key that the server wants.
+
+    Raises:
+        InvalidRequestError: If the address is none.
     """
 
     def __init__(
@@ -54,19 +55,17 @@ class HttpClient(Client):
         api_key: str | None = None,
     ) -> None:
         self._address = address
-        self._headers = (
-            {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
-        )
-        if address.startswith(_UNIX):
-            self._connection: http.client.HTTPConnection = _UnixConnection(
-                address[len(_UNIX) :], timeout
-            )
+        self._headers = key_headers(api_key)
+        place = parse_address(address)
+        self._connection: http.client.HTTPConnection
+        if isinstance(place, str):
+            self._connection = _UnixConnection(place, timeout)
         elif tls is not None:
             self._connection = http.client.HTTPSConnection(
-                address, timeout=timeout, context=tls
+                *place, timeout=timeout, context=tls
             )
         else:
-            self._connection = http.client.HTTPConnection(address, timeout=timeout)
+            self._connection = http.client.HTTPConnection(*place, timeout=timeout)
 
     def close(self) -> None:
         """Close the connection; the next call opens a new one."""

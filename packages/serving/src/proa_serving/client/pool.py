@@ -23,7 +23,7 @@ class ClientPool(Client):
     Safe to share between threads.
 
     Args:
-        addresses: host:port, several of them, or weights by address.
+        addresses: host:port or unix:path, several of them, or weights by address.
         timeout: Seconds for a request with all its tries.
         retry: How often it is sent again.
         hedge_s: Seconds after which a request that is not answered is sent a second

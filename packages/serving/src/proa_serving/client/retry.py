@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from proa_serving.client.base import parse_address
 from proa_serving.protocol.errors import (
     InvalidRequestError,
     QueueFullError,
@@ -63,8 +64,11 @@ class Spread:
     Safe to share between threads.
 
     Args:
-        addresses: host:port each, or weights by address.
+        addresses: host:port or unix:path each, or weights by address.
         retry: How often a request is sent again.
+
+    Raises:
+        InvalidRequestError: If there is none, or one is wrong, or a weight is.
     """
 
     def __init__(
@@ -79,6 +83,8 @@ class Spread:
             raise InvalidRequestError(
                 "client", f"must have addresses with weights above 0, got {addresses}"
             )
+        for address in self._weights:
+            parse_address(address)
         self._credit = dict.fromkeys(self._weights, 0.0)
         self._resting: dict[str, float] = {}
         self._retry = retry
