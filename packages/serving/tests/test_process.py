@@ -149,6 +149,13 @@ def test_two_servers_never_share_a_grpc_port(tmp_path):
         (["{tmp}/bad.linear", "bad={tmp}/x.linear"], "names must differ"),
         (["a/b=x.linear"], "must be letters, digits"),
         (["{tmp}/bad.linear", "--instances", "0"], "instances must be at least 1"),
+        (["{tmp}/bad.linear", "--otlp", "host:4318"], "must be a URL of http"),
+        (["{tmp}/bad.linear", "--timeline", "{tmp}/no/t"], "cannot be written"),
+        (["{tmp}/bad.linear", "--cors-origin", "https://a.b/"], "without a path, got"),
+        (
+            ["{tmp}/bad.linear", "--max-request-mib", "600"],
+            "max_in_flight_bytes must be at least max_request_bytes, 629145600",
+        ),
     ],
 )
 def test_a_failed_start_reports_the_reason(tmp_path, arguments, message):
@@ -160,3 +167,11 @@ def test_a_failed_start_reports_the_reason(tmp_path, arguments, message):
         assert process.end() == 1
     assert re.search(message, process.stderr)
     assert "Traceback" not in process.stderr
+
+
+@pytest.mark.parametrize("port", ["web", "-1", "65536", "8000.0"])
+def test_a_port_that_is_none_is_reported(port):
+    with Process("--http", port) as process:
+        assert process.end() == 2
+    text = f"argument --http/--http_port: port must be 0 to 65535, got {port}"
+    assert text in process.stderr or "expected one argument" in process.stderr

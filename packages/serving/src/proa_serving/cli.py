@@ -123,19 +123,19 @@ def _add_limits(
         "--max-connections",
         type=int,
         default=default.max_connections,
-        help="HTTP connections, and gRPC calls, at one time",
+        help="connections at one time, of all protocols; of grpcio, its calls",
     )
     add(
         "--head-timeout",
         type=float,
         default=default.head_timeout_s,
-        help="seconds for the head of an HTTP request to arrive",
+        help="seconds for a connection's first request, or a request's head, to arrive",
     )
     add(
         "--idle-timeout",
         type=float,
         default=default.idle_timeout_s,
-        help="seconds until an HTTP connection without a request is closed",
+        help="seconds until a connection without a request is closed",
     )
 
 
@@ -210,10 +210,13 @@ def _tls(args: argparse.Namespace) -> TlsFiles | None:
 
 
 def _port(text: str) -> int:
-    port = int(text)
-    if not 0 <= port < 2**16:
-        raise argparse.ArgumentTypeError(f"port must be 0 to 65535, got {port}")
-    return port
+    if not _is_port(text):
+        raise argparse.ArgumentTypeError(f"port must be 0 to 65535, got {text:.40}")
+    return int(text)
+
+
+def _is_port(text: str) -> bool:
+    return text.isascii() and text.isdigit() and int(text) < 2**16
 
 
 def _cores(name: str, text: str) -> int:
@@ -230,7 +233,7 @@ def _cores(name: str, text: str) -> int:
 def _default_port() -> int:
     """Where Knative and the like say to listen, or 8000."""
     text = os.environ.get("PORT") or "8000"
-    if not (text.isascii() and text.isdigit() and int(text) < 2**16):
+    if not _is_port(text):
         raise InvalidRequestError("PORT", f"must be 0 to 65535, got {text:.40}")
     return int(text)
 

@@ -16,6 +16,8 @@ GRPC_ENGINES = ("asyncio", "grpcio")
 ENGINES = ("auto", "native", "python")
 # Names are part of URLs and are folders of a repository, so they are kept simple.
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+# As browsers send it (RFC 6454, section 6.2); they omit a scheme's own port.
+_ORIGIN = re.compile(r"\*|null|[a-z][a-z0-9+.-]*://[^/\s]+")
 
 
 def check_name(name: str) -> str:
@@ -145,7 +147,7 @@ class ServerConfig:
             "queue": (self.limits.queue, 1),
             "max_request_bytes": (self.max_request_bytes, 1),
             "max_json_bytes": (self.max_json_bytes, 1),
-            "max_in_flight_bytes": (self.max_in_flight_bytes, self.max_request_bytes),
+            "max_in_flight_bytes": (self.max_in_flight_bytes, 1),
             "timeout_s": (self.timeout_s, 1e-3),
             "head_timeout_s": (self.head_timeout_s, 1e-3),
             "idle_timeout_s": (self.idle_timeout_s, 1e-3),
@@ -157,6 +159,18 @@ class ServerConfig:
                 raise InvalidRequestError(
                     "config", f"{name} must be at least {low}, got {value}"
                 )
+        if self.max_in_flight_bytes < self.max_request_bytes:
+            raise InvalidRequestError(
+                "config",
+                "max_in_flight_bytes must be at least max_request_bytes, "
+                f"{self.max_request_bytes}, got {self.max_in_flight_bytes}",
+            )
+        if wrong := [each for each in self.cors_origins if not _ORIGIN.fullmatch(each)]:
+            raise InvalidRequestError(
+                "config",
+                'cors_origins must be "*" or as https://host:port, without a path, '
+                f"got {wrong[0]!r:.80}",
+            )
         if not 0 <= self.trace_share <= 1:
             raise InvalidRequestError(
                 "config", f"trace_share must be 0 to 1, got {self.trace_share}"

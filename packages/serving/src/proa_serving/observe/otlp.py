@@ -16,12 +16,16 @@ class OtlpExport:
         endpoint: The collector's URL, such as ``http://localhost:4318/v1/traces``.
 
     Raises:
-        InvalidRequestError: If OpenTelemetry is not installed.
+        InvalidRequestError: If it is no URL, or OpenTelemetry is not installed.
     """
 
     wants_all = False
 
     def __init__(self, endpoint: str) -> None:
+        if not endpoint.startswith(("http://", "https://")):
+            raise InvalidRequestError(
+                "otlp", f"must be a URL of http or https, got {endpoint!r:.120}"
+            )
         try:
             from opentelemetry import trace as api
             from opentelemetry.exporter.otlp.proto.http.trace_exporter import (

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from proa_serving.observe.trace import Trace
+from proa_serving.protocol.errors import InvalidRequestError
 
 log = logging.getLogger("proa_serving.observe")
 
@@ -21,12 +22,22 @@ class Timeline:
     Args:
         path: Written at the end; None for nothing.
         limit: Requests that are kept.
+
+    Raises:
+        InvalidRequestError: If the file cannot be written.
     """
 
     wants_all = False
 
     def __init__(self, path: Path | None, limit: int = 10_000) -> None:
         self._path = path
+        if path is not None:
+            try:  # now, and not after hours
+                path.open("a").close()
+            except OSError as error:
+                raise InvalidRequestError(
+                    "timeline", f"the file cannot be written: {error}"
+                ) from error
         self._traces: deque[Trace] = deque(maxlen=limit)
 
     def take(self, trace: Trace) -> None:
