@@ -111,6 +111,9 @@ def test_a_reload_that_fails_leaves_the_old_version(serve, tmp_path):
         with pytest.raises(ModelLoadError, match="must be a linear model"):
             client.load_model("m")
         assert client.infer("m", {"x": X})["y"].shape == (6, 3)
+        (line,) = client.repository_index()
+        assert (line.version, line.state) == ("1", "READY")
+        assert "must be a linear model" in line.reason
         client.unload_model("m")
         with pytest.raises(ModelLoadError):
             client.load_model("m")
@@ -131,7 +134,7 @@ def test_a_failed_reload_is_logged_and_the_old_version_serves(serve, tmp_path, c
         with pytest.raises(ModelLoadError):
             client.load_model("m")
         (line,) = (r for r in caplog.records if r.levelname == "ERROR")
-        assert "model m was not reloaded, versions 1 keep serving" in line.message
+        assert "versions 1 keep serving: version 1: [load model" in line.message
         assert "must be a linear model" in line.message
         with pytest.raises(NotFoundError):
             client.load_model("absent")

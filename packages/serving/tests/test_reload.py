@@ -115,6 +115,12 @@ def test_a_settings_file_that_is_wrong_leaves_what_serves(serve, tmp_path):
         with pytest.raises(ModelLoadError, match="max_batch must be at least 1"):
             client.load_model("m")
         assert scale_of(client) == 1
+        (line,) = client.repository_index()
+        assert (line.version, line.state) == ("1", "READY")
+        assert "max_batch must be at least 1" in line.reason
+        (tmp_path / "m" / "config.toml").unlink()
+        client.load_model("m")
+        assert client.repository_index()[0].reason == ""
 
 
 def test_no_request_is_lost_while_versions_change(serve, tmp_path):

@@ -157,12 +157,16 @@ class ModelRepository:
         return front.report
 
     def index(self, ready_only: bool = False) -> list[IndexEntry]:
-        """What is there and in which state; blocks to look at the folder."""
+        """What is there and in which state; blocks to look at the folder.
+
+        A version that serves has a reason where its files changed and cannot be loaded.
+        """
         lines = []
         for name in sorted({*self._entries, *self._folder.names()}):
             entry = self._entries.get(name, _Entry())
             lines += [
-                IndexEntry(name, version, "READY", "") for version in entry.versions
+                IndexEntry(name, version, "READY", entry.failed.get(version, ""))
+                for version in entry.versions
             ]
             if ready_only:
                 continue
@@ -193,7 +197,10 @@ class ModelRepository:
         try:
             source = self._folder.source(name)
         except ServingError as error:
-            self._record_failure(name, error)
+            self._record_failure(name, str(error))
+            if name in self._entries:
+                entry = self._entries[name]
+                entry.failed = dict.fromkeys(entry.versions, str(error))
             raise
         entry = self._entries.get(name, _Entry())
         loaded: dict[str, Served] = {}
@@ -215,7 +222,8 @@ class ModelRepository:
         if loaded:
             self._replace(name, loaded, marks, failed, source.settings)
         if problem is not None:
-            self._record_failure(name, problem)
+            reasons = [f"version {version}: {why}" for version, why in failed.items()]
+            self._record_failure(name, "; ".join(reasons))
             raise problem
 
     @staticmethod
@@ -287,7 +295,7 @@ class ModelRepository:
         for version in gone.keys() - ordered.keys():
             self._metrics.retire(name, version)
 
-    def _record_failure(self, name: str, error: ServingError) -> None:
+    def _record_failure(self, name: str, reason: str) -> None:
         """Log why ``name`` was not loaded; the index shows it where nothing serves."""
         entry = self._entries.get(name)
         if entry is not None and entry.versions:
@@ -295,13 +303,13 @@ class ModelRepository:
                 "model %s was not reloaded, versions %s keep serving: %s",
                 name,
                 ", ".join(entry.versions),
-                error,
+                reason,
             )
             return
-        log.error("model %s was not loaded: %s", name, error)
+        log.error("model %s was not loaded: %s", name, reason)
         # A client may request any name; only those that exist are remembered.
         if entry is not None or name in self._folder.names():
-            self._entries.setdefault(name, _Entry()).reason = str(error)
+            self._entries.setdefault(name, _Entry()).reason = reason
         else:
             self._seen.pop(name, None)
 
