@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
+import re
 import subprocess
 import sys
+import sysconfig
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -81,6 +85,38 @@ def test_a_network_is_saved_for_serving_from_training(tmp_path):
     assert sorted(each.name for each in (tmp_path / "net").iterdir()) == [
         *("1", "2", "config.json")
     ]
+
+
+@pytest.mark.feature("L675")
+def test_the_wheel_brings_the_server_in_cpp_and_its_clients(tmp_path):
+    """The command that was installed, with sockets and the engine in C++."""
+    try:
+        files = importlib.metadata.files("proa-serving") or []
+    except importlib.metadata.PackageNotFoundError:
+        pytest.skip("needs the wheels: a checkout has no command")
+    assert any(file.match("proa_serving/_native.*.so") for file in files)
+    save_for_serving(network(1), tmp_path, "net", SPEC)
+    command = Path(sysconfig.get_path("scripts")) / "proa-serve"
+    places = ["--repository", tmp_path, "--http", "0", "--grpc", "0"]
+    with subprocess.Popen(
+        [command, *places, "--engine", "native"], stdout=subprocess.PIPE, text=True
+    ) as server:
+        try:
+            ready = server.stdout.readline()
+            http, grpc = re.findall(r"(?:http|grpc)=(\S+)", ready)
+            for client in (HttpClient(http), GrpcClient(grpc)):
+                with client:
+                    for _ in range(3):
+                        (y,) = client.infer("net", {"x": X}).as_dict().values()
+                        want = by_numpy(network(1), X)
+                        np.testing.assert_allclose(y, want, rtol=1e-5, atol=1e-6)
+            mapped = Path(f"/proc/{server.pid}/maps").read_text()
+            for library in ("proa_serving/_native", "proa/_core"):
+                assert re.search(rf"/{library}\.\S*so$", mapped, re.MULTILINE)
+            server.terminate()
+            assert server.wait(30) == 0
+        finally:
+            server.kill()
 
 
 def test_what_cannot_be_served_is_not_saved(tmp_path):

@@ -126,8 +126,25 @@ ATTACKS = {
 OPTIONS = ("--head-timeout", 0.5, "--idle-timeout", 1.0, "--timeout", 5)
 
 
+# A model that counts the tasks of the event loop, itself among them.
+TASKS = """
+import asyncio
+
+inputs, outputs = [("x", "INT64", (1,))], [("tasks", "INT64", (1,))]
+
+
+async def run(inputs, infer):
+    return {"tasks": [len(asyncio.all_tasks())]}
+"""
+
+
+def tasks(process):
+    with HttpClient(process.http) as client:
+        return int(client.infer("tasks", {"x": np.zeros(1, np.int64)})["tasks"][0])
+
+
 def settled(process, seconds=30):
-    """Its open files and its threads, once those of clients that went are closed."""
+    """Its open files, once those of clients that went are closed."""
     end = time.monotonic() + seconds
     low = process.descriptors()
     while time.monotonic() < end:
@@ -138,15 +155,17 @@ def settled(process, seconds=30):
 
 def soak(folder, seconds):
     """Good requests among hostile ones; nothing fails, and nothing is left."""
-    model = small_models.write_linear(folder / "m.linear")
-    places = ("--http", 0, "--grpc", 0)
-    with Process(model, *places, *OPTIONS, "--instances", 2) as process:
+    small_models.write_linear(folder / "m" / "1" / "model.linear")
+    (folder / "tasks" / "1").mkdir(parents=True)
+    (folder / "tasks" / "1" / "model.py").write_text(TASKS)
+    places = ("--repository", folder, "--python-models", "--http", 0, "--grpc", 0)
+    with Process(*places, *OPTIONS, "--instances", 2) as process:
         addresses = {"http": process.http, "grpc": process.grpc}
         makers = [lambda: HttpClient(process.http), lambda: GrpcClient(process.grpc)]
         for make in makers:
             with make() as client:
                 client.infer("m", {"x": X})
-        before = settled(process, 2)
+        before, tasks_before = settled(process, 2), tasks(process)
         ended = threading.Event()
         threads = [
             threading.Thread(target=attack, args=(addresses[protocol], ended))
@@ -170,7 +189,7 @@ def soak(folder, seconds):
         assert [load.found.keys() for load in loads] == [{"ok"}] * 2, [
             load.found for load in loads
         ]
-        after = settled(process, 4)
+        after, tasks_after = settled(process, 4), tasks(process)
         with HttpClient(process.http) as client:
             samples = {
                 sample.name: sample.value
@@ -181,6 +200,7 @@ def soak(folder, seconds):
         assert process.end() == 0
         assert "Traceback" not in process.stderr
     assert after <= before, (before, after)
+    assert tasks_after <= tasks_before, (tasks_before, tasks_after)
     assert samples["proa_serve_in_flight"] == 0
     assert samples["proa_serve_in_flight_bytes"] == 0
     return [load.found["ok"] for load in loads], resident
