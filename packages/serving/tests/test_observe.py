@@ -1,8 +1,10 @@
 """What the server reports of its requests: statistics, traces, timeline, log, page."""
 
+import hashlib
 import http.client
 import itertools
 import json
+import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +22,14 @@ from tritonclient.utils import InferenceServerException
 from proa_serving.client import GrpcClient, HttpClient
 from proa_serving.observe.access_log import AccessLog
 from proa_serving.observe.trace import TraceParent
-from proa_serving.protocol.errors import InvalidRequestError, ModelFailedError
+from proa_serving.protocol.errors import (
+    InvalidRequestError,
+    ModelFailedError,
+    NotFoundError,
+    QueueFullError,
+    TooLargeError,
+    UnauthenticatedError,
+)
 from proa_serving.schedule.queue import Limits
 
 X = np.ones((3, 4), np.float32)
@@ -197,6 +206,56 @@ def test_the_access_log_has_a_line_for_each_request(serve, tmp_path):
     assert "shape must be" in bad["error"]
     assert grpc["protocol"] == "grpc"
     assert grpc["trace_id"] == PARENT.split("-")[1]
+
+
+@pytest.mark.parametrize("engine", ["asyncio", "grpcio"])
+def test_requests_that_reach_no_model_are_logged_and_counted(serve, tmp_path, engine):
+    """With who sent them: the name of an API key, or an address."""
+    model = small_models.write_linear(tmp_path / "m.linear")
+    keys, path = tmp_path / "keys", tmp_path / "access.jsonl"
+    keys.write_text(f"ann sha256:{hashlib.sha256(b'secret').hexdigest()}\n")
+    limits = {"max_request_bytes": 2**20, "max_in_flight_bytes": 2**20}
+    wide = np.zeros((2**16, 4), np.float32)
+    with serve(
+        {"m": model}, access_log=path, api_keys=keys, grpc_engine=engine, **limits
+    ) as server:
+        places = ((HttpClient, server.http_address), (GrpcClient, server.grpc_address))
+        for kind, address in places:
+            with kind(address) as client, pytest.raises(UnauthenticatedError):
+                client.infer("m", {"x": X})
+            with kind(address, api_key="secret") as client:
+                with pytest.raises(NotFoundError):
+                    client.infer("absent", {"x": X})
+                with pytest.raises((TooLargeError, QueueFullError)):
+                    client.infer("m", {"x": wide})
+                client.infer("m", {"x": X})
+        with socket.create_connection(server.http_address.split(":")) as held:
+            held.sendall(b"POST /v2/models/m/infer HTTP/1.1\r\n\r\n")
+            assert held.recv(1000).startswith(b"HTTP/1.1 400 ")
+        with HttpClient(server.http_address, api_key="secret") as client:
+            counted = client.metrics()
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    keys = ("protocol", "client", "status")
+    found = [tuple(line[key] for key in keys) for line in lines]
+    # grpcio receives a message before its call is admitted.
+    full = "ann" if engine == "asyncio" else "127.0.0.1"
+    assert found == [
+        ("http", "127.0.0.1", "unauthenticated"),
+        ("http", "ann", "not_found"),
+        ("http", "ann", "too_large"),
+        ("http", "ann", "ok"),
+        ("grpc", "127.0.0.1", "unauthenticated"),
+        ("grpc", "ann", "not_found"),
+        ("grpc", full, "queue_full"),
+        ("grpc", "ann", "ok"),
+        ("http", "127.0.0.1", "invalid"),
+    ]
+    assert [line["model"] for line in lines[:4]] == ["m", "absent", "m", "m"]
+    assert "must have a Host" in lines[-1]["error"]
+    for protocol, _, status in found:
+        if status not in ("ok", "not_found"):
+            labels = f'model="",protocol="{protocol}",reason="{status}",version=""'
+            assert f"request_failures_total{{{labels}}} 1.0" in counted
 
 
 def test_an_access_log_that_cannot_be_written_is_an_error(tmp_path):

@@ -30,15 +30,18 @@ from proa_serving.protocol.errors import (
     ServingError,
     TooLargeError,
     UnavailableError,
+    UnsupportedError,
 )
 from proa_serving.protocol.generated import open_inference_pb2 as pb
 from proa_serving.protocol.messages import InferRequest, InferResponse
 from proa_serving.schedule.budget import ByteBudget
 from proa_serving.security.guard import Guard
+from proa_serving.security.keys import Caller
 
 log = logging.getLogger("proa_serving.grpc")
 Answer = Parts | Coroutine[Any, Any, Parts]
-Method = Callable[[Buffer, float | None, CallHead], Answer]
+# (the message, when the client stops waiting, the head, who sent it)
+Method = Callable[[Buffer, float | None, CallHead, str], Answer]
 # The numbers of the codes that errors have.
 CODES = {
     "INVALID_ARGUMENT": 3,
@@ -101,8 +104,8 @@ class GrpcMethods:
 
     # What an engine calls
 
-    def check(self, head: CallHead, client: str, health_only: bool) -> bool:
-        """Refuse a call by its head; else whether it has many messages.
+    def check(self, head: CallHead, client: str, health_only: bool) -> tuple[str, bool]:
+        """Refuse a call by its head; else who sends it, and if it has many messages.
 
         Args:
             head: What it says.
@@ -112,32 +115,44 @@ class GrpcMethods:
         Raises:
             Status: If it is refused.
         """
+        try:
+            return self._check(head, client, health_only), head.path == STREAM_INFER
+        except Status as status:
+            self.refused(head, status, client)
+            raise
+
+    def refused(self, head: CallHead, status: Status, client: str) -> None:
+        """Count a call that ends with ``status`` before it reached a method."""
+        self._service.count_refusal("grpc", status.reason, status.message, "", client)
+
+    def _check(self, head: CallHead, client: str, health_only: bool) -> str:
         path = head.path
         if path not in self._calls and path != STREAM_INFER:
-            raise Status(UNIMPLEMENTED, f"[grpc] expected a method, got {path[:200]!r}")
+            text = f"[grpc] expected a method, got {path[:200]!r}"
+            raise Status(UNIMPLEMENTED, text, UnsupportedError.reason)
         if health_only and path not in _HEALTH:
-            raise Status(
-                UNAVAILABLE,
-                "[server] has as many connections as it may; try again later",
-            )
+            text = "[server] has as many connections as it may; try again later"
+            raise Status(UNAVAILABLE, text, UnavailableError.reason)
         if self._service.draining and path not in ALWAYS:
-            self._service.metrics.refused("grpc", UnavailableError.reason)
-            raise Status(UNAVAILABLE, "[server] is shutting down")
+            text = "[server] is shutting down"
+            raise Status(UNAVAILABLE, text, UnavailableError.reason)
         if path in _CONTROL or not (self._guard.is_open or path in _HEALTH):
-            self._admit(head, client)
-        return path == STREAM_INFER
+            return self._admit(head, client).name
+        return client
 
-    def _admit(self, head: CallHead, client: str) -> None:
+    def _admit(self, head: CallHead, client: str) -> Caller:
         try:
             caller = self._guard.admit(head.authorization, head.api_key, client)
             if head.path in _CONTROL:
                 controls = self._service.config.model_control
                 self._guard.check_control(caller, controls)
         except ServingError as error:
-            self._service.metrics.refused("grpc", error.reason)
             raise _status(error) from None
+        return caller
 
-    def call(self, head: CallHead, message: Message, expires: float | None) -> Answer:
+    def call(
+        self, head: CallHead, message: Message, expires: float | None, client: str
+    ) -> Answer:
         """The parts of the message that answers ``message``, or what becomes them.
 
         Raises:
@@ -145,9 +160,9 @@ class GrpcMethods:
         """
         try:
             if message.compressed:
-                answer: Answer = self._inflated(head, message, expires)
+                answer: Answer = self._inflated(head, message, expires, client)
             else:
-                answer = self._calls[head.path](message.data, expires, head)
+                answer = self._calls[head.path](message.data, expires, head, client)
         except Exception as error:
             raise _status(error) from error
         return answer if isinstance(answer, list) else _guarded(answer)
@@ -196,13 +211,13 @@ class GrpcMethods:
     ) -> None:
         """Infer for each message that arrives; an error is an answer like others."""
         infer = dataclasses.replace(head, path=INFER)
-        is_first = True  # it was admitted with the head
+        is_first, sender = True, client  # it was admitted with the head
         while (message := await receive()) is not None:
             try:
                 if not (is_first or self._guard.is_open):
-                    self._admit(infer, client)
+                    sender, _ = self.check(infer, client, False)
                 is_first = False
-                answer = self.call(infer, message, None)
+                answer = self.call(infer, message, None, sender)
                 parts = answer if isinstance(answer, list) else await answer
                 response = pb.ModelInferResponse.FromString(b"".join(parts))
                 found = pb.ModelStreamInferResponse(infer_response=response)
@@ -211,33 +226,44 @@ class GrpcMethods:
             await send([found.SerializeToString()])
 
     async def _inflated(
-        self, head: CallHead, message: Message, expires: float | None
+        self, head: CallHead, message: Message, expires: float | None, client: str
     ) -> Parts:
-        size = len(message.data)
-        # Zeros become a thousand times as many; what is not needed is released.
-        bound = min(self._limit, 1032 * size)
-        self._budget.take(bound)
+        # Zeros become a thousand times as many.
+        bound = min(self._limit, 1032 * len(message.data))
         try:
-            if size > _BIG:
-                data = await asyncio.to_thread(_inflate, message.data, self._limit)
-            else:
-                data = _inflate(message.data, self._limit)
-            answer = self._calls[head.path](data, expires, head)
+            self._budget.take(bound)
+        except ServingError as error:
+            self.refused(head, _status(error), client)
+            raise
+        try:
+            try:
+                data = await self._inflate(message.data)
+            except (ServingError, Status) as error:
+                self.refused(head, _status(error), client)
+                raise
+            answer = self._calls[head.path](data, expires, head, client)
             return answer if isinstance(answer, list) else await answer
         finally:
             self._budget.release(bound)
 
+    async def _inflate(self, data: Buffer) -> bytes:
+        if len(data) > _BIG:
+            return await asyncio.to_thread(_inflate, data, self._limit)
+        return _inflate(data, self._limit)
+
     # The methods
 
-    def _infer(self, data: Buffer, expires: float | None, head: CallHead) -> Answer:
+    def _infer(
+        self, data: Buffer, expires: float | None, head: CallHead, client: str
+    ) -> Answer:
         arrived = time.monotonic() if self._service.tracer is not None else 0.0
         try:
             request = rpc_bytes.decode_request(data)
         except ServingError as error:
-            self._service.metrics.refused("grpc", error.reason)
+            self.refused(head, _status(error), client)
             raise
         request.expires, request.headers = expires, head.headers
-        request.arrived = arrived
+        request.arrived, request.client = arrived, client
         answer = self._service.infer(request, "grpc")
         if isinstance(answer, InferResponse):
             return rpc_bytes.encode_response(answer, request)
@@ -367,7 +393,8 @@ def _status(error: Exception) -> Status:
     if isinstance(error, Status):
         return error
     if isinstance(error, ServingError):
-        return Status(CODES.get(error.grpc_code, INTERNAL), str(error))
+        code = CODES.get(error.grpc_code, INTERNAL)
+        return Status(code, str(error), error.reason)
     log.error("a gRPC call failed inside the server", exc_info=error)
     return Status(INTERNAL, "[server] failed; its log says more")
 

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import grpc
 
 from proa_serving.grpc.methods import ALWAYS, STREAM_INFER, GrpcMethods
-from proa_serving.http2.calls import CallHead, Status
+from proa_serving.http2.calls import RESOURCE_EXHAUSTED, CallHead, Status
 from proa_serving.http2.dispatch import Parts
 from proa_serving.http2.stream import Message
 from proa_serving.models.service import InferenceService
@@ -77,19 +77,26 @@ class GrpcService:
             head = _head(path, context)
             try:
                 with self._in_flight(len(data)):
-                    self._methods.check(head, _address(context), False)
+                    client, _ = self._methods.check(head, _address(context), False)
                     left = context.time_remaining()
                     expires = None if left is None else time.monotonic() + left
                     message = Message(data, False)
-                    answer = self._methods.call(head, message, expires)
+                    answer = self._methods.call(head, message, expires, client)
                     parts: Parts = answer if isinstance(answer, list) else await answer
                     return b"".join(parts)
             except QueueFullError as error:
-                await _abort(context, grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
+                await self._abort_full(head, context, error)
             except Status as status:
                 await _abort(context, _CODES[status.code], status.message)
 
         return call
+
+    async def _abort_full(
+        self, head: CallHead, context: Context, error: QueueFullError
+    ) -> None:
+        status = Status(RESOURCE_EXHAUSTED, str(error), error.reason)
+        self._methods.refused(head, status, _address(context))
+        await _abort(context, grpc.StatusCode.RESOURCE_EXHAUSTED, status.message)
 
     async def _stream(self, messages: AsyncIterator[bytes], context: Context) -> None:
         head, client = _head(STREAM_INFER, context), _address(context)
@@ -116,7 +123,7 @@ class GrpcService:
                 self._methods.check(head, client, False)
                 await self._methods.converse(head, client, receive, send)
         except QueueFullError as error:
-            await _abort(context, grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
+            await self._abort_full(head, context, error)
         except Status as status:
             await _abort(context, _CODES[status.code], status.message)
         finally:

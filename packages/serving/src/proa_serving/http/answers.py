@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
 from proa_serving.http.messages import Reply, Request
+from proa_serving.protocol.errors import ServingError
 
 # (raw bytes of a body, the request's id) -> the parts of the answer with its head, or
 # None where the request is to be answered as others are.
@@ -17,6 +18,10 @@ class Answers(Protocol):
 
     def admit(self, request: Request, client: str) -> None:
         """Raise a ServingError if the client may not send this request."""
+        ...
+
+    def refused(self, request: Request, error: ServingError) -> None:
+        """A connection answers a request, or the head of one, with ``error``."""
         ...
 
     def cors(self, origin: bytes) -> str:

@@ -113,6 +113,7 @@ class HttpApp:
             UnauthenticatedError: If it lacks an API key.
             RateLimitedError: If the client sent too many.
         """
+        request.client = client
         if self._guard.is_open or request.target in _HEALTH:
             return
         headers = request.headers
@@ -120,6 +121,19 @@ class HttpApp:
             return  # A web page's preflight request has no key.
         request.caller = self._guard.admit(
             headers.get(b"authorization", b""), headers.get(b"x-api-key", b""), client
+        )
+
+    def refused(self, request: Request, error: ServingError) -> None:
+        """Count a request that is answered by its connection."""
+        try:
+            model = _route(b"POST", request.target).model
+        except ServingError:  # of no path, or of its head alone
+            model = ""
+        self._count_refusal(request, error, model)
+
+    def _count_refusal(self, request: Request, error: ServingError, model: str) -> None:
+        self._service.count_refusal(
+            "http", error.reason, str(error), model, request.sender
         )
 
     def cors(self, origin: bytes) -> str:
@@ -201,8 +215,9 @@ class HttpApp:
 
     def _infer(self, route: Route, request: Request) -> Answer:
         if self._service.draining:
-            self._service.metrics.refused("http", UnavailableError.reason)
-            raise UnavailableError("server", "is shutting down")
+            error = UnavailableError("server", "is shutting down")
+            self._count_refusal(request, error, route.model)
+            raise error
         body, headers = request.data(), request.headers
         said = headers.get(_LENGTH)
         text = None if said is None else said.decode("latin-1")
@@ -214,9 +229,10 @@ class HttpApp:
         try:
             decoded = decode_request(route.model, route.version, body, text)
         except ServingError as error:
-            self._service.metrics.refused("http", error.reason)
+            self._count_refusal(request, error, route.model)
             raise
         decoded.headers, decoded.arrived = headers, arrived
+        decoded.client = request.sender
         return self._run(decoded)
 
     async def _infer_slowly(
@@ -229,6 +245,7 @@ class HttpApp:
             text,
         )
         decoded.headers, decoded.arrived = request.headers, arrived
+        decoded.client = request.sender
         answer = self._run(decoded)
         return answer if isinstance(answer, Reply) else await answer
 
@@ -250,7 +267,7 @@ class HttpApp:
                 return decode(body)
             decoded: Result = await self._coded(decode, body)
         except ServingError as error:
-            self._service.metrics.refused("http", error.reason)
+            self.refused(request, error)
             raise
         return decoded
 

@@ -406,6 +406,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         if request.refusal is None:
             answer = self._owner.answers.answer(request)
         else:
+            self._owner.answers.refused(request, request.refusal)
             answer = Reply.of_error(request.refusal)
         if isinstance(answer, Reply):
             self._write(request, answer)
@@ -457,6 +458,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         answering = self._task is not None or bool(self._waiting)
         request = self._request or Request()
         request.release(self._owner.budget)
+        request.client = self._client
+        self._owner.answers.refused(request, error)
         self._request = self._in_place = None
         if answering:  # Earlier requests are answered first.
             self._failure = error

@@ -51,7 +51,7 @@ class Request:
     """A request; its body may still be arriving."""
 
     __slots__ = (
-        *("body", "caller", "charged", "headers", "keep_alive"),
+        *("body", "caller", "charged", "client", "headers", "keep_alive"),
         *("method", "refusal", "target"),
     )
 
@@ -61,6 +61,7 @@ class Request:
         self.body: Body | None = None
         self.keep_alive = True
         self.charged = 0  # bytes of the server's budget
+        self.client = ""  # its address
         self.caller: Caller | None = None  # where keys are checked
         self.refusal: ServingError | None = None  # what answers it, whatever it is
 
@@ -82,6 +83,11 @@ class Request:
         if self.charged:
             budget.release(self.charged)
             self.charged = 0
+
+    @property
+    def sender(self) -> str:
+        """Who sent it: the name of a key, or an address."""
+        return self.client if self.caller is None else self.caller.name
 
     def is_small(self) -> bool:
         """Whether its body is so short that reading it is cheaper than a connection."""

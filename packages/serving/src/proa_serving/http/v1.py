@@ -86,7 +86,7 @@ class V1Actions:
         model = self._service.model_metadata(route.model, route.version)
         read = partial(decode_predict, model, route.version)
         decoded, by_row = await self._decode(request, read, None)
-        decoded.headers = request.headers
+        decoded.headers, decoded.client = request.headers, request.sender
         answer = self._service.infer(decoded, "http")
         response = answer if isinstance(answer, InferResponse) else await answer
         write = partial(encode_predictions, response, by_row=by_row)

@@ -41,11 +41,14 @@ _BAD_VALUE = frozenset(b"\0\r\n")
 
 
 class Status(Exception):
-    """How a call ends that has no answer: the code and message of gRPC."""
+    """How a call ends that has no answer: the code and message of gRPC.
 
-    def __init__(self, code: int, message: str) -> None:
+    ``reason`` is the word that counts it in the metrics.
+    """
+
+    def __init__(self, code: int, message: str, reason: str = "invalid") -> None:
         super().__init__(message)
-        self.code, self.message = code, message
+        self.code, self.message, self.reason = code, message, reason
 
 
 @dataclass(frozen=True)

@@ -39,8 +39,12 @@ Send = Callable[[Parts], Awaitable[None]]
 class Answers(Protocol):
     """The service. What it raises is a :class:`Status`."""
 
-    def check(self, head: CallHead, client: str, health_only: bool) -> bool:
-        """Refuse a call by its head; else whether it has many messages."""
+    def check(self, head: CallHead, client: str, health_only: bool) -> tuple[str, bool]:
+        """Refuse a call by its head; else who sends it, and if it has many messages."""
+        ...
+
+    def refused(self, head: CallHead, status: Status, client: str) -> None:
+        """A call ends with ``status`` before it reached a method."""
         ...
 
     def find_raw(self, data: memoryview) -> int:
@@ -48,7 +52,7 @@ class Answers(Protocol):
         ...
 
     def call(
-        self, head: CallHead, message: Message, expires: float | None
+        self, head: CallHead, message: Message, expires: float | None, client: str
     ) -> Parts | Coroutine[Any, Any, Parts]:
         """The message that answers ``message``."""
         ...
@@ -105,10 +109,18 @@ class Dispatcher:
             if head.status is not None:
                 raise head.status
             self._charge(stream, _STREAM_BYTES)
-            if self._owner.answers.check(head, self.client, self._health_only):
-                self._converse(stream)
+        except Status as status:
+            self._refuse(stream, status)
+            return
+        try:
+            stream.client, many = self._owner.answers.check(
+                head, self.client, self._health_only
+            )
         except Status as status:
             self._fail(stream, status)
+            return
+        if many:
+            self._converse(stream)
 
     def receive(self, stream: Stream, data: memoryview) -> None:
         """Bytes of a call's messages arrived."""
@@ -120,7 +132,7 @@ class Dispatcher:
             for message in stream.receive(data, self._limit, find_raw):
                 self._take(stream, message)
         except Status as status:
-            self._fail(stream, status)
+            self._refuse(stream, status)
 
     def filled(self, stream: Stream, count: int) -> None:
         """Bytes of a call's message arrived where they belong."""
@@ -130,7 +142,7 @@ class Dispatcher:
             if message is not None:
                 self._take(stream, message)
         except Status as status:
-            self._fail(stream, status)
+            self._refuse(stream, status)
 
     def end(self, stream: Stream) -> None:
         """The client sends no more."""
@@ -142,16 +154,19 @@ class Dispatcher:
             message = self._messages.pop(stream.id, None)
             if message is None:
                 raise Status(INTERNAL, "[grpc] a call must have a message, got none")
-            self._run(stream, message)
+            if stream.expires is not None and time.monotonic() >= stream.expires:
+                raise _too_late(stream)
         except Status as status:
-            self._fail(stream, status)
+            self._refuse(stream, status)
+            return
+        self._run(stream, message)
 
     def expire(self, stream: Stream, now: float, limit: float) -> None:
         """End a call whose message does not arrive in time."""
         late = stream.expires is not None and now > stream.expires
         if late or now - stream.began > limit:
             text = f"[request] body must arrive within {limit:g} s"
-            self._fail(stream, Status(DEADLINE_EXCEEDED, text))
+            self._refuse(stream, Status(DEADLINE_EXCEEDED, text, "timeout"))
 
     def forget(self, stream: Stream) -> None:
         """A call is answered."""
@@ -179,10 +194,13 @@ class Dispatcher:
             self._messages[stream.id] = message
 
     def _run(self, stream: Stream, message: Message) -> None:
-        expires = stream.expires
-        if expires is not None and time.monotonic() >= expires:
-            raise _too_late(stream)
-        answer = self._owner.answers.call(stream.head, message, expires)
+        try:
+            answer = self._owner.answers.call(
+                stream.head, message, stream.expires, stream.client
+            )
+        except Status as status:
+            self._fail(stream, status)
+            return
         if isinstance(answer, list):
             self._out.finish(stream, answer)
             return
@@ -216,6 +234,11 @@ class Dispatcher:
         if stream.task is not None:
             self._fail(stream, _too_late(stream))
             self._out.flush()
+
+    def _refuse(self, stream: Stream, status: Status) -> None:
+        """End a call that reached no method."""
+        self._owner.answers.refused(stream.head, status, stream.client or self.client)
+        self._fail(stream, status)
 
     def _fail(self, stream: Stream, status: Status) -> None:
         self._out.fail(stream, status.code, status.message)
@@ -273,7 +296,7 @@ class Dispatcher:
         try:
             self._owner.budget.take(count)
         except QueueFullError as error:
-            raise Status(RESOURCE_EXHAUSTED, str(error)) from None
+            raise Status(RESOURCE_EXHAUSTED, str(error), error.reason) from None
         stream.charged += count
 
     def _release(self, stream: Stream, count: int) -> None:
@@ -289,4 +312,5 @@ def _too_late(stream: Stream) -> Status:
     return Status(
         DEADLINE_EXCEEDED,
         f"[grpc] must answer within the client's {stream.head.timeout:g} s",
+        "timeout",
     )

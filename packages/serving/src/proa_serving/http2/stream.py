@@ -44,7 +44,7 @@ class Stream:
     """
 
     __slots__ = (
-        *("answered", "began", "charged", "ended", "expires", "feed", "head"),
+        *("answered", "began", "charged", "client", "ended", "expires", "feed", "head"),
         *("id", "moved", "on_written", "received", "send_window", "task"),
         *("timer", "trailers", "unsent", "unsent_bytes"),
         *("_compressed", "_filled", "_memory", "_need", "_parts", "_prefix"),
@@ -65,6 +65,7 @@ class Stream:
         self.ended = False  # the client sends no more
         self.answered = False  # the headers of the answer were written
         self.charged = 0  # bytes of the budget
+        self.client = ""  # who sends it
         self.task: asyncio.Task[Any] | None = None
         self.timer: asyncio.TimerHandle | None = None
         # Where the messages of a stream of many go, None ending them.
@@ -147,6 +148,7 @@ class Stream:
             raise Status(
                 RESOURCE_EXHAUSTED,
                 f"[grpc] a message must be at most {limit} bytes, got {need}",
+                "too_large",
             )
         if flag and self.head.encoding == b"identity":
             raise Status(

@@ -111,7 +111,7 @@ class InferenceService:
                 raise UnavailableError("server", "is shutting down")
             model = self._repository.answers(request)
         except ServingError as error:
-            self.metrics.refused(protocol, error.reason)
+            self.refused(protocol, error, request)
             raise
         try:
             if self.tracer is not None:
@@ -121,9 +121,33 @@ class InferenceService:
             # It was replaced just now; if not, it is being unloaded.
             successor = self._repository.answers(request)
             if successor is model:
-                self.metrics.refused(protocol, error.reason)
+                self.refused(protocol, error, request)
                 raise
         return successor.infer(request, protocol)
+
+    def refused(
+        self, protocol: str, error: ServingError, request: InferRequest
+    ) -> None:
+        """Count a request that reaches no model, and write it in the access log."""
+        self.count_refusal(
+            protocol, error.reason, str(error), request.model, request.client
+        )
+
+    def count_refusal(
+        self, protocol: str, reason: str, message: str, model: str, client: str
+    ) -> None:
+        """As :meth:`refused`, of what is not decoded.
+
+        Args:
+            protocol: What it came by.
+            reason: Why, as :attr:`ServingError.reason`.
+            message: The error's.
+            model: What it names, if that is known.
+            client: Who sent it.
+        """
+        self.metrics.refused(protocol, reason)
+        if self.tracer is not None:
+            self.tracer.refused(protocol, reason, message, model, client)
 
     def answers(self, request: InferRequest) -> Answers:
         """What answers ``request``, as :meth:`ModelRepository.answers` says."""
@@ -200,7 +224,7 @@ class InferenceService:
                 )
             self.budget.take(size)
         except ServingError as error:
-            self.metrics.refused(protocol, error.reason)
+            self.refused(protocol, error, request)
             raise
         try:
             return await self._infer_in(memory, size, request, protocol)
@@ -213,7 +237,7 @@ class InferenceService:
         try:
             inputs = await _copied(size, lambda: memory.read(request.shared_inputs))
         except ServingError as error:
-            self.metrics.refused(protocol, error.reason)
+            self.refused(protocol, error, request)
             raise
         plain = replace(
             request,

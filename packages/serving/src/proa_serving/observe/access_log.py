@@ -20,7 +20,7 @@ _MAX_WAITING = 10_000
 
 
 class AccessLog:
-    """Lines with time, protocol, model, version, id, status and milliseconds.
+    """Lines with time, client, protocol, model, version, id, status and milliseconds.
 
     They are written by a thread of its own, so that a slow disk holds no request.
 
@@ -78,6 +78,7 @@ def _line(trace: Trace) -> str:
     when = datetime.fromtimestamp(trace.wall, timezone.utc)
     held: dict[str, object] = {
         "time": when.isoformat(timespec="milliseconds"),
+        "client": trace.client,
         "protocol": trace.protocol,
         "model": trace.model,
         "version": trace.version,

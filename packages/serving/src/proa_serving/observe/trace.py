@@ -53,7 +53,8 @@ class Trace:
     """One request that was followed. Times are of ``time.monotonic``.
 
     ``wall`` is the Unix time at ``began``; ``status`` is "ok" or an error's reason;
-    ``stages`` have a name, a begin and an end.
+    ``client`` is the name of its API key, or else its address; ``stages`` have a name,
+    a begin and an end.
     """
 
     protocol: str
@@ -67,6 +68,7 @@ class Trace:
     ended: float = 0.0
     sampled: bool = True
     parent: TraceParent | None = None
+    client: str = ""
     stages: list[tuple[str, float, float]] = field(default_factory=list)
 
     def wall_ns(self, at: float) -> int:
@@ -121,6 +123,7 @@ class Tracer:
             id=request.id,
             sampled=sampled,
             parent=parent,
+            client=request.client,
         )
         if request.arrived:
             trace.stages.append(("decode", began, now))
@@ -164,6 +167,18 @@ class Tracer:
                 trace.stages.append(("answer", last, trace.ended))
         if error is not None:
             trace.status, trace.error = error.reason, str(error)[:500]
+        self._give(trace)
+
+    def refused(
+        self, protocol: str, reason: str, message: str, model: str, client: str
+    ) -> None:
+        """Give a request that reached no model to the sinks that want all of them."""
+        now = time.monotonic()
+        trace = Trace(protocol, model, now, time.time(), sampled=False, client=client)
+        trace.status, trace.error, trace.ended = reason, message[:500], now
+        self._give(trace)
+
+    def _give(self, trace: Trace) -> None:
         for sink in self._sinks:
             if trace.sampled or sink.wants_all:
                 sink.take(trace)

@@ -104,7 +104,8 @@ class InferRequest:
 
     ``expires`` is the time, of ``time.monotonic``, when the client stops waiting.
     ``headers`` are those of its HTTP or gRPC request, in lower case. ``watch``
-    observes its stages, where it is traced; ``arrived`` is when its decoding began.
+    observes its stages, where it is traced; ``arrived`` is when its decoding began,
+    and ``client`` who sent it.
     """
 
     model: str
@@ -118,6 +119,7 @@ class InferRequest:
     headers: Mapping[bytes, bytes] = field(default_factory=lambda: _NO_HEADERS)
     watch: Watch | None = None
     arrived: float = 0.0
+    client: str = ""
     shared_inputs: list[SharedInput] = field(default_factory=list)
 
     def hint(self, name: str) -> str:
