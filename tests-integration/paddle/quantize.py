@@ -1,7 +1,8 @@
 """Train a small network with quantization by Paddle's passes, as PaddleSlim 2 does, and
-save it frozen: weights of whole numbers, the ranges of outputs as attributes.
+save it: frozen, with weights of whole numbers, or with the operators that round them.
+The ranges of outputs are attributes.
 
-    python quantize.py WEIGHTS ACTIVATIONS PREFIX
+    python quantize.py WEIGHTS ACTIVATIONS frozen|rounding PREFIX
 """
 
 import sys
@@ -25,7 +26,7 @@ def network():
     return static.nn.fc(y, 10)
 
 
-def main(weights, activations, prefix):
+def main(weights, activations, form, prefix):
     paddle.enable_static()
     paddle.seed(1)
     program, start = static.Program(), static.Program()
@@ -48,9 +49,10 @@ def main(weights, activations, prefix):
         executor.run(train, feed={"x": x}, fetch_list=[])
     graph = IrGraph(core.Graph(train.desc), for_test=True)
     quantization.OutScaleForInferencePass(scope).apply(graph)
-    quantization.QuantizationFreezePass(
-        scope, place, activation_bits=8, weight_bits=8, **kinds
-    ).apply(graph)
+    if form == "frozen":
+        quantization.QuantizationFreezePass(
+            scope, place, activation_bits=8, weight_bits=8, **kinds
+        ).apply(graph)
     program = graph.to_program()
     block = program.global_block()
     ends = [block.var("x")], [block.var(out.name)]

@@ -60,6 +60,24 @@ def same_before_and_after(program: Program, *inputs: Any, atol: float) -> Progra
     return program
 
 
+@pytest.mark.parametrize("zero", [0, -11])
+def test_a_convolution_whose_scale_comes_after_it(zero: int) -> None:
+    # as Paddle freezes weights of one scale
+    b = Builder()
+    x = b.input("x", "float32", (-1, 3, 9, 8))
+    q = rounded(b, x, 0.03, zero, "int8")
+    image = b.cast(b.sub(b.cast(q, dtype="int32"), b.constant(np.int32(zero))),
+                   dtype="float32")  # fmt: skip
+    w = RNG.integers(-127, 128, (6, 3, 3, 3)).astype(np.float32)
+    product = b.conv2d(image, b.parameter("w", w), padding=[1, 1, 1, 1])
+    scaled = b.mul(product, b.constant(np.float32(2e-4)))
+    bias = RNG.standard_normal((1, 6, 1, 1)).astype(np.float32)
+    b.output(b.relu(b.add(scaled, b.parameter("b", bias))))
+    images = RNG.standard_normal((2, 3, 9, 8)).astype(np.float32) * 2
+    program = same_before_and_after(b.program, images, atol=1e-4)
+    assert ops_of(program)["conv2d_int8"] == 1 and "relu" not in ops_of(program)
+
+
 @pytest.mark.feature("L547")
 @pytest.mark.parametrize(
     ("kind", "zero"), [("uint8", 128), ("uint8", 0), ("uint8", 77), ("int8", -11)]

@@ -6,10 +6,14 @@ import numpy as np
 
 from proa.ir.builder import make_node
 from proa.ir.passes.match import made_by, number, rewrite, same_shape
+from proa.ir.passes.scaled_convolution import is_scaled
 from proa.ir.program import Array, Block, Node, Program, Value
 
 #: Integer form of a product, and the axis of its weight that counts output channels.
-_PRODUCTS = {"conv2d": ("conv2d_int8", 0), "linear": ("linear_int8", 1)}
+_PRODUCTS = {
+    "conv2d": ("conv2d_int8", 0), "conv2d_norm": ("conv2d_int8", 0),
+    "linear": ("linear_int8", 1),
+}  # fmt: skip
 _SUMS = {"add": "add_int8", "mul": "mul_int8"}
 _LIMITS = {"uint8": (0, 255), "int8": (-128, 127)}
 #: How far from an integer a weight over its scale may be: some roundings of float32.
@@ -35,6 +39,13 @@ class _Real(NamedTuple):
     zero: int
 
 
+class _End(NamedTuple):
+    """What follows a product's sums: sum * factor + shift."""
+
+    factor: Array
+    shift: Array
+
+
 def fuse_quantized(program: Program) -> bool:
     """Compute with the integers of a graph that rounds, as ONNX's QuantizeLinear and
     DequantizeLinear make it.
@@ -45,7 +56,8 @@ def fuse_quantized(program: Program) -> bool:
        integers, of one shape -> add_int8 or mul_int8.
     3. conv2d or linear of (q - z) * s, or of q - z, and a constant weight whose
        elements are multiples, of up to 128, of one number for each output channel ->
-       conv2d_int8 or linear_int8, which pads with z.
+       conv2d_int8 or linear_int8, which pads with z. conv2d_norm likewise, as weights
+       of one scale make it: its factor and shift become those of the integers.
     4. (q - z) * s of other readers reads the integers of 1 and 2.
 
     uint8 becomes int8 by taking 128 from integers and zeros. Requires constants.
@@ -145,10 +157,10 @@ class _Fusion:
         """Case 3."""
         image, weight = node.inputs[:2]
         x = self.int8(_real(image) or _whole(image))
-        bias = node.inputs[2] if len(node.inputs) > 2 else None
-        if x is None or weight is None or weight.data is None:
+        end = _end(node)
+        if x is None or weight is None or weight.data is None or end is None:
             return
-        if weight.dtype != "float32" or (bias is not None and bias.data is None):
+        if weight.dtype != "float32":
             return
         op, axis = _PRODUCTS[node.op]
         found = _integer_weight(np.asarray(weight.data), axis)
@@ -158,10 +170,12 @@ class _Fusion:
         multiplier = (np.float32(x.scale) * scales).astype(np.float32)
         others = tuple(i for i in range(integers.ndim) if i != axis)
         sums = integers.sum(axis=others, dtype=np.float64)
-        shift = -x.zero * sums * multiplier.astype(np.float64)
-        if bias is not None:
-            shift = shift + np.asarray(bias.data, np.float64)
+        wide = multiplier.astype(np.float64) * end.factor
+        shift = end.shift - x.zero * sums * wide
+        multiplier = wide.astype(np.float32)
         q, attrs = x.q, {**node.attrs, "dtype": "float32"}
+        for name in ("scale", "offset"):  # 1 and 0
+            attrs.pop(name, None)
         if x.zero and any(attrs.get("padding", ())):
             top, bottom, left, right = attrs["padding"]
             sides = {"low": [0, 0, top, left], "high": [0, 0, bottom, right]}
@@ -193,6 +207,22 @@ class _Fusion:
         number_ = self.make("cast", [centered], {"dtype": "float32"})
         scale = self.program.constant(np.array(made.scale, np.float32))
         rewrite(node, "mul", [number_, scale], {})
+
+
+def _end(product: Node) -> _End | None:
+    """How a product ends by constants, if it ends with no more."""
+    norm = product.op == "conv2d_norm"
+    if norm and (product.attrs.get("act", "none") != "none" or is_scaled(product)):
+        return None
+    bias, residual = [*product.inputs[5 if norm else 2 :], None, None][:2]
+    given = [*(product.inputs[2:5] if norm else ()), bias]
+    if residual is not None or any(v is not None and v.data is None for v in given):
+        return None
+    numbers = [np.asarray(0.0 if v is None else v.data, np.float64) for v in given]
+    if not norm:
+        return _End(np.ones(1), numbers[0])
+    center, factor, shift = numbers[:3]
+    return _End(factor, (numbers[3] - center) * factor + shift)
 
 
 def _pair(node: Node | None) -> tuple[Value, float] | None:
