@@ -13,6 +13,9 @@ _DEPTH = 32
 #: Nodes of a model, those of functions each time they are called.
 _NODES = 1_000_000
 
+#: Rounds of a loop that are recorded one by one, where their number is known.
+UNROLLED = 1024
+
 #: What code raises when a message says something else than it may.
 DAMAGE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 

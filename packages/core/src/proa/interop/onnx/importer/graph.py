@@ -66,6 +66,14 @@ class Parser:
     def _check(self, graph: Graph) -> None:
         made = [name for node in graph.nodes for name in node.outputs if name]
         made += [v.name for v in graph.inputs]
+        # protobuf leaves names that are not UTF-8 as bytes
+        named: list[object] = [*made, *graph.initializers]
+        named += [v.name for v in graph.outputs]
+        odd = [name for name in named if not isinstance(name, str)]
+        if odd:
+            raise InvalidArgumentError(
+                f"[onnx.load] expected names in UTF-8, got {odd[:3]}"
+            )
         if len(set(made)) != len(made):
             twice = sorted({name for name in made if made.count(name) > 1})
             raise InvalidArgumentError(

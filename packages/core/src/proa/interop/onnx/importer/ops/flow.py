@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import proa
+from proa.interop.graph.limits import UNROLLED
 from proa.interop.graph.values import as_tensor, is_symbolic, sizes
 from proa.interop.onnx.importer.call import Call
 from proa.interop.onnx.importer.table import onnx_op
@@ -31,7 +32,7 @@ def loop(call: Call, count: Any, condition: Any, *carried: Any) -> Any:
     if symbolic:
         scans = call.get("body").outputs[1 + len(carried) :]
         empty: list[list[Any]] = [[] for _ in scans]
-        return _recorded_loop(call, count, condition, list(carried), empty)
+        return _recorded_loop(call, count, condition, list(carried), empty, 0)
     body, values, rounds = call.get("body"), list(carried), 0
     limit = None if count is None else call.number(count)
     goes_on: Any = True if condition is None else call.number(condition)
@@ -43,8 +44,8 @@ def loop(call: Call, count: Any, condition: Any, *carried: Any) -> Any:
         for items, value in zip(scanned, made[len(values) :], strict=True):
             items.append(as_tensor(value))
         rounds += 1
-        if is_symbolic(test):
-            return _recorded_loop(call, count, test, values, scanned)
+        if is_symbolic(test) or (rounds == UNROLLED and any(map(is_symbolic, values))):
+            return _recorded_loop(call, count, test, values, scanned, rounds)
         goes_on = call.number(test)
     stacked = [_stacked(call, i, items) for i, items in enumerate(scanned)]
     return (*values, *stacked)
@@ -59,15 +60,17 @@ def _stacked(call: Call, at: int, items: list[Any]) -> Any:
 
 
 def _recorded_loop(
-    call: Call, count: Any, condition: Any, values: list[Any], scanned: list[list[Any]]
-) -> Any:
-    """The rounds that follow those whose results are given.
+    call: Call, count: Any, condition: Any, values: list[Any],
+    scanned: list[list[Any]], first: int,
+) -> Any:  # fmt: skip
+    """The rounds from the first that is given, with the results of those before it.
 
     Arrays of results grow by one row in each round.
     """
     body, carried = call.get("body"), len(values)
-    first = len(scanned[0]) if scanned else 0
     going = proa.to_tensor(True) if condition is None else condition
+    if first and not is_symbolic(going):
+        going = proa.cast(_recorded(proa.cast(going, "int64"), values), "bool")
     limit = proa.to_tensor(2**62) if count is None else proa.cast(count, "int64")
     limit = proa.reshape(limit, [1])
     start = limit * 0 + first
@@ -101,6 +104,14 @@ def _recorded_loop(
     return tuple(found[2:])
 
 
+def _recorded(number: Any, values: list[Any]) -> Any:
+    """A number as the result of a recorded operator, for a loop that is recorded."""
+    like = next(v for v in values if is_symbolic(v))
+    axes = list(range(like.ndim))
+    some = proa.slice(like, axes, [0] * like.ndim, [1] * like.ndim) if axes else like
+    return number + proa.sum(proa.zeros_like(some, "int64"))
+
+
 def _no_rows(example: Any) -> Any:
     return proa.zeros([0, *example.shape], example.dtype)
 
@@ -114,8 +125,10 @@ def scan_batches(call: Call, lengths: Any, *inputs: Any) -> Any:
     if lengths is not None:
         raise call.refuse("lengths of sequences")
     count = len(inputs) - call.get("num_scan_inputs")
-    found = []
-    for n in range(inputs[0].shape[0]):
+    batch, found = inputs[0].shape[0], []
+    if type(batch) is not int or (is_symbolic(inputs[0]) and batch > UNROLLED):
+        raise call.refuse("a symbolic or large batch")
+    for n in range(batch):
         rows = [proa.squeeze(proa.slice(v, [0], [n], [n + 1]), [0]) for v in inputs]
         found.append(_scan(call, rows, count, "directions"))
     return tuple(proa.stack(list(values), 0) for values in zip(*found, strict=True))
@@ -132,7 +145,8 @@ def _scan(call: Call, inputs: list[Any], count: int, directions: str) -> list[An
     axes = call.get("scan_input_axes", [0] * len(series))
     backwards = call.get(directions, [0] * len(series))
     steps = series[0].shape[axes[0]]
-    if type(steps) is not int:
+    recorded = any(map(is_symbolic, inputs))
+    if type(steps) is not int or (recorded and steps > UNROLLED):
         return _recorded_scan(call, values, series, axes, backwards)
     outputs: list[list[Any]] = [[] for _ in body.outputs[count:]]
     for t in range(steps):
@@ -161,9 +175,11 @@ def _recorded_scan(
     call: Call, values: list[Any], series: list[Any], axes: list[int],
     backwards: list[int],
 ) -> list[Any]:  # fmt: skip
-    """A scan along a symbolic dimension, as a loop whose results grow."""
+    """A scan along a symbolic or long dimension, as a loop whose results grow."""
     body, count = call.get("body"), len(values)
     steps = as_tensor(sizes([series[0].shape[axes[0]]]))
+    if not is_symbolic(steps):
+        steps = _recorded(steps, [*values, *series])
     series = [
         proa.flip(v, [axis]) if back else v
         for v, axis, back in zip(series, axes, backwards, strict=True)

@@ -10,6 +10,8 @@ from typing import Any
 import proa
 import proa.nn.functional as F
 from proa._core import ops
+from proa.interop.graph.limits import UNROLLED
+from proa.interop.graph.values import is_symbolic
 from proa.interop.onnx.importer.call import Call
 from proa.interop.onnx.importer.table import onnx_op
 
@@ -128,8 +130,8 @@ _STEPS = {"RNN": _rnn_cell, "GRU": _gru_cell, "LSTM": _lstm_cell}
 def _step_by_step(call: Call, x: Any, d: _Direction) -> Any:
     """By single steps, for cells that no kernel has."""
     steps = x.shape[0]
-    if type(steps) is not int:
-        raise call.refuse("such a cell along a symbolic dimension")
+    if type(steps) is not int or (is_symbolic(x) and steps > UNROLLED):
+        raise call.refuse("such a cell along a symbolic or long dimension")
     gates = F.linear(x, proa.transpose(d.w, [1, 0]), d.wb)
     h, c, found = d.h, d.c, {}
     for t in reversed(range(steps)) if d.reverse else range(steps):
@@ -191,6 +193,8 @@ def _run(
     call: Call, x: Any, w: Any, r: Any, b: Any, length: Any, h: Any, c: Any, p: Any
 ) -> Sequence[Any]:
     directions, size = w.shape[0], r.shape[-1]
+    if directions != (2 if call.get("direction") == "bidirectional" else 1):
+        raise call.refuse(f"weights of {directions} directions")
     batch_first = bool(call.get("layout", 0))
     if batch_first:
         x, h, c = (
