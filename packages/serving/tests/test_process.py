@@ -87,6 +87,76 @@ def test_a_signal_lets_requests_in_flight_finish(tmp_path, number):
             np.testing.assert_allclose(y, small_models.linear(X), rtol=1e-6)
 
 
+SLOW_TO_LOAD = """
+import pathlib, time
+
+with pathlib.Path(__file__).with_name("loads").open("a") as held:
+    held.write("1")
+time.sleep({seconds})
+inputs = outputs = [("x", "FP32", (-1, 4))]
+
+
+def run(inputs):
+    return inputs
+"""
+
+
+def write_slow_to_load(folder, seconds):
+    """A Python model that takes so long to load; the file that counts its loads."""
+    folder.mkdir(parents=True)
+    (folder / "model.py").write_text(SLOW_TO_LOAD.format(seconds=seconds))
+    return folder / "loads"
+
+
+def wait_for(condition, seconds=30):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("ready", [False, True])
+def test_a_signal_does_not_wait_for_a_model_that_is_being_loaded(tmp_path, ready):
+    root, place = tmp_path / "models", tmp_path / "s"
+    loads = root / "late" / "1" / "loads"
+    if ready:
+        root.mkdir()
+    else:
+        write_slow_to_load(root / "late" / "1", 600)
+    model = small_models.write_linear(tmp_path / "m.linear")
+    options = ("--repository", root, "--python-models", "--poll", 0.05)
+    command = (sys.executable, PROGRAM, model, *options, "--http-socket", place)
+    with subprocess.Popen(
+        list(map(str, command)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            if ready:
+                assert process.stdout.readline().startswith("proa-serve ready")
+                write_slow_to_load(root / "late" / "1", 600)
+            wait_for(loads.exists)
+            process.send_signal(signal.SIGTERM)
+            began = time.monotonic()
+            log = process.communicate(timeout=30)[1]
+            assert process.returncode == 0
+            assert time.monotonic() - began < 5
+        finally:
+            process.kill()
+    assert "ending while a model is being loaded" in log
+    assert "Traceback" not in log
+    assert not place.exists()
+
+
+def test_a_python_file_is_run_once(tmp_path):
+    loads = write_slow_to_load(tmp_path / "m" / "1", 0)
+    options = ("--repository", tmp_path, "--python-models", "--http", 0)
+    with Process(*options) as process, HttpClient(process.http) as client:
+        np.testing.assert_array_equal(client.infer("m", {"x": X})["x"], X)
+    assert loads.read_text() == "1"
+
+
 def test_the_grace_time_is_a_bound(tmp_path):
     model = small_models.write_linear(tmp_path / "m.linear", sleep=20)
     with Process(model, "--http", 0, "--grpc", 0, "--grace", 0.5) as process:

@@ -311,7 +311,15 @@ async def _serve(config: ServerConfig) -> bool:
     server = Server(config)
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, on_signal, number)
-    await server.start()
+    starting = asyncio.ensure_future(server.start())
+    stopping = asyncio.ensure_future(stop.wait())
+    await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    if not starting.done():
+        starting.cancel()
+        await asyncio.wait({starting})
+        _leave_if_loading(server, 0)
+        return True
+    await starting  # for its error
     said = ["proa-serve ready"]
     for protocol in ("http", "grpc", "admin"):
         said += [f"{protocol}={held}" for held in server.addresses(protocol)]
@@ -323,7 +331,16 @@ async def _serve(config: ServerConfig) -> bool:
     clean = await server.stop()
     if not clean:
         log.warning("some requests were not finished in %g s", config.grace_s)
+    _leave_if_loading(server, 0 if clean else 1)
     return clean
+
+
+def _leave_if_loading(server: Server, code: int) -> None:
+    """End the process without the threads that load models, which may take long."""
+    if server.repository.is_loading():
+        log.warning("ending while a model is being loaded")
+        logging.shutdown()
+        os._exit(code)
 
 
 def _run(config: ServerConfig) -> bool:

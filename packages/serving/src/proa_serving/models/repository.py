@@ -56,6 +56,7 @@ class ModelRepository:
         self._entries: dict[str, _Entry] = {}
         self._seen: dict[str, Mark] = {}  # of the model's files when last looked at
         self._changing = threading.Lock()
+        self._closed = False
         cache = ResponseCache(config.cache_bytes)
         metrics.cache_bytes = lambda: cache.used
         self._context = Context(config, metrics, cache, self.answers)
@@ -90,6 +91,10 @@ class ModelRepository:
                 f"expected at least one model, got none in {self._config.repository}; "
                 "a server that polls, or takes commands, may start without",
             )
+
+    def is_loading(self) -> bool:
+        """Whether a thread loads or unloads a model."""
+        return self._changing.locked()
 
     def _may_come_later(self) -> bool:
         config = self._config
@@ -193,6 +198,8 @@ class ModelRepository:
             self._load(name)
 
     def _load(self, name: str) -> None:
+        if self._closed:
+            raise UnavailableError("server", "is shutting down")
         self._seen[name] = self._folder.mark(name)
         try:
             source = self._folder.source(name)
@@ -238,31 +245,28 @@ class ModelRepository:
     ) -> Served:
         if path is None:
             return Ensemble(name, version, settings, self._context)
+        if not path.is_file():
+            raise NotFoundError(f"model {name}", f"expected a file, got {path}")
         if (settings.backend or path.suffix.removeprefix(".")) == "py":
-            if not self._config.python_models:
-                raise ForbiddenError(
-                    f"model {name}",
-                    "the server must be started with --python-models to run "
-                    f"{path.name}",
-                )
-            pipeline = self._pipeline(name, version, path, settings)
-            if pipeline is not None:
-                return pipeline
+            return self._serve_python(name, version, path, settings)
         return ServedModel(name, version, path, settings, self._context)
 
-    def _pipeline(
+    def _serve_python(
         self, name: str, version: str, path: Path, settings: ModelSettings
-    ) -> Served | None:
+    ) -> Served:
+        """A model or a pipeline, which running the file tells."""
         from proa_serving.backends.python import PythonBackend
         from proa_serving.models.pipeline import Pipeline
 
-        if not path.is_file():
-            raise NotFoundError(f"model {name}", f"expected a file, got {path}")
-        options = BackendOptions(1, settings.parameters)
-        model = PythonBackend().load(path, options)
-        if not model.is_pipeline:
-            return None
-        return Pipeline(name, version, model, settings, self._context)
+        if not self._config.python_models:
+            raise ForbiddenError(
+                f"model {name}",
+                f"the server must be started with --python-models to run {path.name}",
+            )
+        model = PythonBackend().load(path, BackendOptions(1, settings.parameters))
+        if model.is_pipeline:
+            return Pipeline(name, version, model, settings, self._context)
+        return ServedModel(name, version, path, settings, self._context, model)
 
     def _replace(
         self,
@@ -356,7 +360,11 @@ class ModelRepository:
                     self._unload(name, "its folder was removed")
 
     def close(self, grace: float) -> bool:
-        """Stop all; True if every request was finished within ``grace`` seconds."""
+        """Stop all; True if every request was finished within ``grace`` seconds.
+
+        A model that is being loaded is not waited for; no other is loaded after it.
+        """
+        self._closed = True
         end = time.monotonic() + grace
         clean = True
         for entry in self._entries.values():

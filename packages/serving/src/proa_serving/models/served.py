@@ -24,7 +24,6 @@ from proa_serving.protocol.answers import Answer, Answers
 from proa_serving.protocol.errors import (
     ModelFailedError,
     ModelLoadError,
-    NotFoundError,
     RequestTimeoutError,
     RetiredError,
     ServingError,
@@ -76,8 +75,15 @@ class Context:
 class ServedModel:
     """Loads ``path`` and starts its workers; blocks while it loads and warms up.
 
+    Args:
+        name: The model's.
+        version: Its version.
+        path: Its file.
+        settings: How it is served.
+        context: What all models share.
+        model: What ``path`` holds, if that is loaded already.
+
     Raises:
-        NotFoundError: If there is no such file.
         ModelLoadError: If it cannot be used.
     """
 
@@ -88,9 +94,8 @@ class ServedModel:
         path: Path,
         settings: ModelSettings,
         context: Context,
+        model: Model | None = None,
     ) -> None:
-        if not path.is_file():
-            raise NotFoundError(f"model {name}", f"expected a file, got {path}")
         self.name, self.version, self.settings = name, version, settings
         self._context = context
         self._timeout = context.config.timeout_s
@@ -103,7 +108,8 @@ class ServedModel:
         self._metrics = context.metrics.of_model(name, version)
         self._sequences: SequenceTable | None = None
         try:
-            model = find_backend(path, settings.backend).load(path, options)
+            if model is None:
+                model = find_backend(path, settings.backend).load(path, options)
             fit_specs(name, model, settings)
             self._prepare(model)
             self._scheduler = Scheduler(
