@@ -4,7 +4,9 @@ import hashlib
 import http.client
 import itertools
 import json
+import shutil
 import socket
+import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -317,10 +319,77 @@ def test_traces_reach_a_collector_with_their_callers_context(serve, tmp_path):
     assert computed.end_time_unix_nano - computed.start_time_unix_nano >= 10_000_000
 
 
+def test_a_collector_that_is_gone_does_not_hold_up_the_end(serve, tmp_path, caplog):
+    pytest.importorskip("opentelemetry.sdk", reason="needs proa-serving[otlp]")
+    model = small_models.write_linear(tmp_path / "m.linear")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/v1/traces"
+        server = serve({"m": model}, otlp=url).__enter__()
+        with HttpClient(server.http_address) as client:
+            client.infer("m", {"x": X}, parameters={"traceparent": PARENT})
+        began = time.monotonic()
+        assert server.stop()
+        assert time.monotonic() - began < 5
+    assert "the last traces were not sent within 2 s" in caplog.text
+
+
 def test_the_status_page_is_there(server):
     status, data = get(server.http_address, "/status")
     assert status == 200
     assert data.startswith(b"<!doctype html>")
+
+
+# Runs the script of the page as a browser does, twice, with requests in between.
+BROWSER = """
+const [base, request] = process.argv.slice(1);
+const element = () => ({
+  children: [],
+  appendChild(child) { this.children.push(child); return child; },
+  replaceChildren(...all) { this.children = all; },
+});
+const held = {models: element(), state: element()};
+const page = {createElement: element, getElementById: name => held[name]};
+const texts = line => line.children.map(cell => cell.textContent);
+const rows = () => held.models.children.map(l => [l.className || "", ...texts(l)]);
+const post = {method: "POST", body: request};
+let looks = 0;
+async function later(look) {
+  if (++looks > 1) {
+    console.log(JSON.stringify([rows(), held.state.textContent]));
+    return;
+  }
+  for (let i = 0; i < 3; i++)
+    await fetch(base + "/v2/models/linear/infer", post).then(r => r.text());
+  look();
+}
+const html = await (await fetch(base + "/status")).text();
+const script = html.match(/<script>([^]*)<\\/script>/)[1];
+const run = new Function("document", "fetch", "setTimeout", script);
+run(page, (path, options) => fetch(base + path, options), later);
+"""
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node, to run the page")
+def test_the_status_page_shows_what_models_do(serve, tmp_path):
+    small_models.write_linear(tmp_path / "linear" / "1" / "model.linear")
+    broken = small_models.write_linear(tmp_path / "broken" / "1" / "model.linear")
+    broken.write_text("{")
+    tensor = {"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}
+    with serve(repository=tmp_path) as server:
+        address = f"http://{server.http_address}"
+        request = json.dumps({"inputs": [tensor]})
+        command = ["node", "--input-type=module", "-e", BROWSER, address, request]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    (bad, good), state = json.loads(done.stdout)
+    assert bad[:3] == ["bad", "broken", ""]
+    assert "must be a linear model" in bad[3]
+    look, name, version, ready, answers, failures, mean, wait, run, rows, count = good
+    assert (look, name, version, ready) == ("", "linear", "1", "READY")
+    assert (float(failures), float(rows), int(count)) == (0.0, 1.0, 3)
+    assert float(answers) > 0
+    assert min(float(mean), float(wait), float(run)) >= 0
+    assert state.startswith("Of the last ")
 
 
 def test_tritons_client_changes_how_many_requests_are_traced(serve, tmp_path):

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+import threading
 from typing import Any
 
 from proa_serving import __version__
 from proa_serving.observe.trace import Trace
 from proa_serving.protocol.errors import InvalidRequestError
+
+log = logging.getLogger("proa_serving.observe")
+_CLOSE_SECONDS = 2.0
 
 
 class OtlpExport:
@@ -42,7 +47,7 @@ class OtlpExport:
         resource = Resource.create(
             {"service.name": "proa-serving", "service.version": __version__}
         )
-        self._provider = TracerProvider(resource=resource)
+        self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
         exporter = OTLPSpanExporter(endpoint=endpoint)
         self._provider.add_span_processor(BatchSpanProcessor(exporter))
         self._tracer = self._provider.get_tracer("proa_serving", __version__)
@@ -82,4 +87,9 @@ class OtlpExport:
         span.end(end_time=trace.wall_ns(trace.ended))
 
     def close(self) -> None:
-        self._provider.shutdown()
+        # A collector that does not answer must not hold up the end of the server.
+        sending = threading.Thread(target=self._provider.shutdown, daemon=True)
+        sending.start()
+        sending.join(_CLOSE_SECONDS)
+        if sending.is_alive():
+            log.warning("the last traces were not sent within %g s", _CLOSE_SECONDS)
