@@ -37,6 +37,14 @@ GOOD = json.dumps(
 HEAD = f"POST {INFER} HTTP/1.1\r\nHost: x\r\nContent-Length: ".encode()
 LIVE = b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n"
 X = np.ones((1, 4), np.float32)
+# 69 KB of small ones, in one read.
+MANY_HEADERS = b"GET /v2 HTTP/1.1\r\nHost: x\r\n%s\r\n" % b"".join(
+    b"%04x: b\r\n" % at for at in range(7700)
+)
+GZIPPED = (
+    b"POST /v2/models/m/infer HTTP/1.1\r\nHost: x\r\n"
+    b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n"
+)
 
 
 @pytest.fixture(autouse=True, params=["uvloop", "asyncio"])
@@ -335,6 +343,8 @@ def test_large_bodies_in_small_and_pipelined_parts(serve, model):
         (HEAD + b"99999999999999999999999\r\n\r\n", 400, "must be HTTP/1.1"),
         (HEAD + b"99999999\r\n\r\n", 413, "body must be at most 1048576 bytes"),
         (b"GET /" + b"a" * 2**17 + b" HTTP/1.1\r\n\r\n", 431, "head must be at most"),
+        (MANY_HEADERS, 431, "head must be at most"),
+        (GZIPPED, 400, "Transfer-Encoding must be chunked, got b'gzip, chunked'"),
         (b"GET /%ff%00 HTTP/1.1\r\nHost: x\r\n\r\n", 404, "expected a path"),
         (b"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", 404, "expected a path"),
     ],

@@ -105,6 +105,14 @@ def test_malformed_json(server, body, message):
         (b"{}", {"Inference-Header-Content-Length": "9"}, "at most the body's 2 bytes"),
         (b"{}", {"Inference-Header-Content-Length": "-1"}, "must be a number"),
         (b"{}", {"Inference-Header-Content-Length": "9" * 30}, "must be a number"),
+        (b"{}", {"Inference-Header-Content-Length": "\xb2"}, "must be a number"),
+        *[
+            (b"{}", {"Inference-Header-Content-Length": "\xb2", **gzipped}, message)
+            for gzipped, message in (
+                ({"Content-Encoding": "identity"}, "must be a number"),
+                ({"Content-Encoding": "gzip"}, "compressed body is damaged"),
+            )
+        ],
         (b"{}", {"Content-Encoding": "gzip"}, "compressed body is damaged"),
     ],
 )

@@ -222,7 +222,7 @@ class HttpApp:
         said = headers.get(_LENGTH)
         text = None if said is None else said.decode("latin-1")
         # Text is slow to decode and raw bytes are not.
-        size = int(text) if text and text.isdigit() and len(text) < 19 else len(body)
+        size = _text_length(text) or len(body)
         if size > _BIG or b"content-encoding" in headers:
             return self._infer_slowly(route, request, text)
         arrived = time.monotonic() if self._service.tracer is not None else 0.0
@@ -255,8 +255,7 @@ class HttpApp:
         """What ``decode`` makes of the body, whose JSON is of ``text`` bytes or all."""
         try:
             body = await self._inflated(request)
-            size = int(text) if text and text.isdigit() and len(text) < 19 else 0
-            size = min(size or len(body), len(body))
+            size = min(_text_length(text) or len(body), len(body))
             limit = self._config.max_json_bytes
             if size > limit:
                 raise TooLargeError("request", f"JSON must be at most {limit} bytes")
@@ -471,6 +470,12 @@ def _reply_to(error: Exception) -> Reply:
         return Reply.of_error(error)
     log.error("an HTTP request failed inside the server", exc_info=error)
     return Reply.of_json({"error": "[server] failed; its log says more"}, 500)
+
+
+def _text_length(text: str | None) -> int:
+    """The number that a header says, for what is refused where it is none; else 0."""
+    # Not isdigit: a superscript of Latin-1 is a digit for it, and no number.
+    return int(text) if text and text.isdecimal() and len(text) < 19 else 0
 
 
 def _text_size(response: InferResponse, request: InferRequest) -> int:

@@ -52,10 +52,16 @@ class Body:
 
         Raises:
             TooLargeError: If it is more than ``limit`` bytes.
+            InvalidRequestError: If it is coded otherwise than in chunks.
         """
         said = headers.get(b"content-length")
-        if said is None and b"transfer-encoding" not in headers:
+        coding = headers.get(b"transfer-encoding")
+        if said is None and coding is None:
             return None
+        if coding is not None and coding.strip().lower() != b"chunked":
+            raise InvalidRequestError(
+                "http", f"Transfer-Encoding must be chunked, got {coding[:40]!r}"
+            )
         # The parser took it for digits that are in range.
         length = None if said is None else int(said)
         if length is not None and length > limit:

@@ -40,7 +40,7 @@ def check_head(request: Request, *, needs_host: bool, health_only: bool) -> None
         InvalidRequestError: If it has no Host and must have one.
         UnavailableError: If only health checks are answered.
     """
-    fields = sum(len(name) + len(value) for name, value in request.headers.items())
+    fields = sum(len(name) + len(value) + 4 for name, value in request.headers.items())
     if error := oversize(len(request.target) + fields):
         raise error
     if needs_host and b"host" not in request.headers:
