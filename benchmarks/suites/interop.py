@@ -22,6 +22,7 @@ from harness import Case
 
 import proa
 from proa import nn, static
+from proa.static.plan import Plan, Request
 from proa.vision import models
 
 BATCH = 64
@@ -110,9 +111,8 @@ def _product() -> tuple[Callable[[], object], Callable[[], object]]:
         y = static.data("x", [None, 8], "float32") * 2.0
     proa.disable_static()
     executor, array = static.Executor(), np.ones((4, 8), np.float32)
-    executor.run(main, {"x": array}, [y], scope=scope)
-    (plan,) = executor._plans.values()
     fed = [proa.to_tensor(array)]
+    plan = Plan(main, Request({"x": ("float32", (4, 8))}, [y.name], None))
     return (
         lambda: executor.run(main, {"x": array}, [y], scope=scope),
         lambda: plan.run(fed, scope),

@@ -9,7 +9,7 @@ import pytest
 
 import proa
 from proa import static
-from proa.errors import InvalidArgumentError
+from proa.errors import Error, InvalidArgumentError, PreconditionNotMetError
 
 X = np.arange(6, dtype="float32").reshape(2, 3)
 
@@ -58,6 +58,30 @@ def test_a_global_variable_holds_the_last_value_between_runs(static_mode: Any) -
         found = executor.run(main, {"x": k * X}, [last, total])
         assert found[0] == k * X.sum() and found[1] == sum(range(k + 1)) * X.sum()
     assert static.global_scope().find_var("last").get_tensor() == 3 * X.sum()
+
+
+def test_a_variable_without_a_shape_has_that_of_what_is_assigned(
+    static_mode: Any,
+) -> None:
+    main, startup = static_mode
+    x = static.data("x", [None, 3], "float32")
+    made = main.global_block().create_var(name="made", dtype="float32")
+    for use in (lambda: made + 1, lambda: static.nn.py_func(_relu, x, made)):
+        with pytest.raises(Error, match=r"'made', made by create_var without"):
+            use()
+    with pytest.raises(PreconditionNotMetError, match=r"'made'.*outside branches"):
+        static.nn.cond(
+            x.sum() > 0,
+            lambda: proa.assign(x, output=made),
+            lambda: proa.assign(-x, output=made),
+        )
+    proa.assign(x * 2, output=made)
+    assert made.shape[1] == 3 and made.ndim == 2
+    itself, more = run(main, startup, ["made", made.sum(axis=1)], x=X)
+    np.testing.assert_array_equal(itself, 2 * X)
+    np.testing.assert_array_equal(more, (2 * X).sum(1))
+    with pytest.raises(InvalidArgumentError, match=r"persistable.*'held'"):
+        main.global_block().create_var(name="held", persistable=True)
 
 
 @pytest.mark.parametrize("holds", [True, False])

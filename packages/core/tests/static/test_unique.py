@@ -9,7 +9,6 @@ import pytest
 
 import proa
 from proa import static
-from proa.errors import UnimplementedError
 
 RNG = np.random.default_rng(7)
 ROWS = RNG.integers(0, 2, (9, 2, 2))
@@ -59,10 +58,22 @@ def test_entries_along_an_axis(static_mode: Any, axis: int, shape: Any) -> None:
     assert [f.dtype.name for f in found] == ["int64", "int32", "int32", "int32"]
 
 
-def test_rows_of_unknown_width_are_refused(static_mode: Any) -> None:
-    x = static.data("x", [4, None], "float32")
-    with pytest.raises(UnimplementedError, match="a known size"):
-        proa.unique(x, axis=0)
+@pytest.mark.parametrize(
+    ("shape", "declared", "axis"),
+    [((9, 3), [None, None], 0), ((9, 3), [9, None], 0), ((4, 300), [None, 300], 0),
+     ((2, 7), [None, None], 1), ((6, 1, 2), [None, None, None], 0),
+     ((1, 4), [None, None], 0), ((5, 0), [5, 0], 0)],
+)  # fmt: skip
+def test_entries_of_unknown_or_large_size(
+    static_mode: Any, shape: Any, declared: Any, axis: int
+) -> None:
+    x = RNG.integers(0, 2, shape)
+    if shape[-1] == 300:
+        x[2] = x[0]
+    found = run(x, lambda x: proa.unique(x, True, True, True, axis), declared)
+    wanted = np.unique(x, True, True, True, axis)
+    for one, want in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(one, want.reshape(one.shape))
 
 
 @pytest.mark.parametrize("axis", [None, 0])

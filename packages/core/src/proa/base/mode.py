@@ -63,6 +63,9 @@ class StaticBuilder(Protocol):
     def places(self, mask: Tensor) -> Tensor:
         """Where a mask (n,) holds, int64 (k,), k being known to a run alone."""
 
+    def loop(self, cond: Any, body: Any, values: list[Tensor]) -> list[Tensor]:
+        """``values = body(*values)`` as long as ``cond(*values)`` holds, recorded."""
+
     def assign(self, value: Tensor, output: Tensor) -> None:
         """Let a Variable stand for another value from here on."""
 

@@ -200,19 +200,22 @@ class Block:
         **kwargs: object,
     ) -> Variable:
         """Another Variable: a persistable one, or one that `assign`, `py_func` or a
-        feed gives a value.
+        feed gives a value. Without a shape it has that of what is assigned to it.
 
         Raises:
-            InvalidArgumentError: If it has no shape.
+            InvalidArgumentError: If it is persistable and has no shape.
         """
-        if shape is None:
+        if shape is None and persistable:
             raise InvalidArgumentError(
-                "[Block.create_var] expected the Variable's shape, got None"
+                "[Block.create_var] expected the shape of a persistable Variable, got "
+                f"None for {name!r}"
             )
         own = name if name is not None else self.program.graph.new_name("var")
         kind = as_dtype(dtype).name
         add = self.program.add_state if persistable else self.program.add_data
-        made = add(own, kind, [-1 if n is None else int(n) for n in shape])
+        made = add(own, kind, [-1 if n is None else int(n) for n in shape or ()])
+        if shape is None:
+            self.program.unshaped.add(made._handle[1])
         made.stop_gradient = stop_gradient
         return made
 

@@ -102,6 +102,7 @@ class Program:
         devices: The devices that `device_guard` named for nodes.
         lod_levels: How many levels of lengths data have, by name.
         sequences: Values whose rows make sequences, with these.
+        unshaped: Values of Variables that get a shape when they are assigned.
         version: Changes with the program.
     """
 
@@ -123,6 +124,7 @@ class Program:
         self.devices: dict[Node, str] = {}
         self.lod_levels: dict[str, int] = {}
         self.sequences: dict[Value, RowSequences] = {}
+        self.unshaped: set[Value] = set()
         self.version = 0
         self._role = ""
         self._seed = _GlobalSeed.value
@@ -227,6 +229,8 @@ class Program:
                 f"[static] {output.name!r} must be assigned {before.dtype}"
                 f"{list(shape)}, got {taken[0]}{list(taken[2])}"
             )
+        if before in self.unshaped and not self.recorder.bodies:
+            self.unshaped.remove(before)
         self.recorder.value_of(output)  # which a body around may have to carry
         stop = output.stop_gradient or output.persistable
         enabled = _core.set_grad_enabled(_core.is_grad_enabled() and not stop)

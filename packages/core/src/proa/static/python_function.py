@@ -21,6 +21,7 @@ from proa.errors import (
 )
 from proa.ir.record import is_in_graph
 from proa.jit.python_calls import Callback, Size, call_python
+from proa.static.variable import Variable
 
 __all__ = ["py_func"]
 
@@ -198,6 +199,12 @@ def py_func(
             )
     inputs = _listed("x", x)
     like = [] if out is None else _listed("out", out)
+    for held in like:
+        if isinstance(held, Variable) and held._handle[1] in held.program.unshaped:
+            raise InvalidArgumentError(
+                f"[py_func] expected out with a shape, got {held.name!r}, made by "
+                "create_var without one"
+            )
     call = _Call(
         func,
         [list(map(_size, t.shape)) for t in like],

@@ -69,6 +69,11 @@ class ProgramRecorder(Recorder):
                 "[static] parameters must be made in static mode to be trained by a "
                 f"program, got {tensor.name!r} of dynamic mode"
             )
+        elif handle is not None and handle[1] in self.owner.unshaped:
+            raise PreconditionNotMetError(
+                f"[static] {tensor.name!r}, made by create_var without a shape, must "
+                "be assigned outside branches and loops before it is used, got no value"
+            )
         return super().value_of(tensor)
 
     def local(self, value: Value) -> Value:

@@ -19,6 +19,7 @@ from proa.base.dtype import DTypeLike, as_dtype
 from proa.base.mode import static_builder
 from proa.base.naming import unique_name
 from proa.errors import InvalidArgumentError, PreconditionNotMetError
+from proa.jit.control_flow import while_loop
 from proa.nn.attr import ParamAttr
 from proa.nn.nms import true_indices
 from proa.nn.schemes import Assign, Constant, Initializer, chosen
@@ -185,6 +186,9 @@ class Builder:
 
     def places(self, mask: Tensor) -> Tensor:
         return true_indices(mask)
+
+    def loop(self, cond: Any, body: Any, values: list[Tensor]) -> list[Tensor]:
+        return while_loop(cond, body, values)
 
     def assign(self, value: Tensor, output: Tensor) -> None:
         self._main().assign(value, output)

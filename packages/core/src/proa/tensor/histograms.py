@@ -232,7 +232,7 @@ def unique(
     rows, along = _rows_of(x, axis, "unique")
     builder = static_builder() if x._is_symbolic else None
     if builder is not None:
-        first, inverse, counts = grouped(rows, builder.places)
+        first, inverse, counts = grouped(rows, builder)
         found = _put_back(ops.gather(rows, first, axis=0), along)
         more = [(return_index, first), (return_inverse, inverse)]
         return _with_more(found, [*more, (return_counts, counts)], dtype)
@@ -292,7 +292,7 @@ def unique_consecutive(
     rows, along = _rows_of(x, axis, "unique_consecutive")
     builder = static_builder() if x._is_symbolic else None
     if builder is not None:
-        first, inverse, counts = runs(rows, builder.places)
+        first, inverse, counts = runs(rows, builder)
         found = _put_back(ops.gather(rows, first, axis=0), along)
         more = [(return_inverse, inverse), (return_counts, counts)]
         return _with_more(found, more, dtype)
