@@ -75,9 +75,9 @@ size_t proa_dtype_size(proa_dtype dtype);
 
 /* Sets what a variable of the environment of that name would. PROA_NUM_THREADS: threads of the pool
  * that the process shares; FLAGS_call_stack_level: 2 (at first) notes the calls that led to an
- * error, 0 and 1 do not; before the first model is loaded also PROA_ISA, PROA_BF16, PROA_CACHES
- * and PROA_WINOGRAD, whose values that load checks. Not while another thread may read the
- * environment. */
+ * error, 0 and 1 do not; before the first model is loaded also PROA_ISA, PROA_BF16, PROA_AMX,
+ * PROA_CACHES and PROA_WINOGRAD, whose values that load checks. Not while another thread may read
+ * the environment. */
 proa_status proa_set_flag(const char* name, const char* value);
 /* The value, empty if none is set, NULL for a name that is no flag; valid until it is set again. */
 const char* proa_flag(const char* name);

@@ -196,11 +196,11 @@ PyObject* py_build_info(PyObject*, PyObject*) {
       Ref name = checked(PyUnicode_FromString(isa_name(kIsaTables[i].isa)));
       PyTuple_SET_ITEM(built.get(), i, name.release());
     }
-    return Py_BuildValue("{s:i,s:i,s:s,s:s,s:s,s:s,s:O,s:s,s:i}", "abi", 1, "format", 1, "isa",
+    return Py_BuildValue("{s:i,s:i,s:s,s:s,s:s,s:s,s:s,s:O,s:s,s:i}", "abi", 1, "format", 1, "isa",
                          isa_name(active_isa()), "cpu", isa_name(cpu_isa()), "bf16",
-                         bf16_name(active_bf16()), "caches", caches_name(active_caches()),
-                         "built_isas", built.get(), "compiler", __VERSION__, "ops",
-                         op_entry_count());
+                         bf16_name(active_bf16()), "amx", amx_name(active_amx()), "caches",
+                         caches_name(active_caches()), "built_isas", built.get(), "compiler",
+                         __VERSION__, "ops", op_entry_count());
   });
 }
 

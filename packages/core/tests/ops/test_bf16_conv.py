@@ -158,11 +158,13 @@ def test_what_is_not_finite_reaches_its_taps_alone():
 
 
 @pytest.mark.skipif("PROA_BF16" in os.environ, reason="started by this test itself")
-@pytest.mark.parametrize("mode", ["off", "emulate"])
-def test_the_same_with_products_of_other_ways(mode):
+@pytest.mark.parametrize(
+    ("mode", "amx"), [("off", "off"), ("emulate", "off"), ("emulate", "emulate")]
+)
+def test_the_same_with_products_of_other_ways(mode, amx):
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__],
-        env={**os.environ, "PROA_BF16": mode},
+        env={**os.environ, "PROA_BF16": mode, "PROA_AMX": amx},
         capture_output=True,
         text=True,
         check=False,

@@ -1,7 +1,7 @@
-"""Products of bfloat16 by pairs of steps, as AVX512_BF16 computes them.
+"""Products of bfloat16 by pairs of steps, as AVX512_BF16 and AMX compute them.
 
-The tests hold whether products are widened, dots of the CPU or emulated ones; the last
-one runs them all again with the emulation.
+The tests hold whether products are widened, dots or tiles of the CPU, or emulated; the
+last one runs them all again with the emulations.
 """
 
 import os
@@ -26,6 +26,7 @@ FLAGS = CPU.read_text() if CPU.exists() else ""
 AVX512 = "avx512f" in FLAGS and os.environ.get("PROA_ISA", "avx512") == "avx512"
 NATIVE = MODE != "off" and "avx512_bf16" in FLAGS
 DOTS = AVX512 and (NATIVE or MODE == "emulate")
+TILES = DOTS and proa._core.build_info()["amx"] != "off"
 SUBNORMAL = 2.0**-130
 
 
@@ -53,11 +54,12 @@ def run(*command, **settings):
     )
 
 
-def test_an_unknown_setting_is_refused():
-    done = run("-c", "import proa", PROA_BF16="always")
+@pytest.mark.parametrize("setting", ["PROA_BF16", "PROA_AMX"])
+def test_an_unknown_setting_is_refused(setting):
+    done = run("-c", "import proa", **{setting: "always"})
     assert done.returncode != 0
     assert re.search(
-        r"\[PROA_BF16\] expected off, emulate, or native.*always", done.stderr
+        rf"\[{setting}\] expected off, emulate, or native.*always", done.stderr
     )
 
 
@@ -205,18 +207,28 @@ def by_pairs(x, y):
     return total
 
 
+def by_tiles(x, y):
+    """The same of AMX: a register holds 16 pairs, which are summed from 0."""
+    lower = upper = 0.0
+    for i in range(0, len(x), 2):
+        lower = rounded(lower + x[i] * y[i])
+        upper = rounded(upper + x[i + 1] * y[i + 1])
+    return rounded(lower + upper)
+
+
 @pytest.mark.skipif(not DOTS, reason="widened products add in another order")
 def test_sums_round_as_the_instruction_does():
     # Taking off its upper bits in the end leaves the lowest, which a result can hold.
     revealed = []
+    count, sum_of, gap = (32, by_tiles, np.zeros(31)) if TILES else (14, by_pairs, [])
     for _ in range(40):
-        (_, x), (_, y) = drawn(14), drawn(14)
-        total = by_pairs(x, y)
+        (_, x), (_, y) = drawn(count), drawn(count)
+        total = sum_of(x, y)
         high = bf16(total)[1]
         middle = bf16(total - high)[1]
         low = total - high - middle
-        left = np.concatenate([x, [-middle, -high]])
-        right = np.concatenate([y, [1, 1]])
+        left = np.concatenate([x, [-middle], gap, [-high], gap])
+        right = np.concatenate([y, [1], gap, [1], gap])
         got = values(proa.matmul(bf16(left[None])[0], bf16(right[:, None])[0]))
         assert got[0, 0] == low
         revealed.append(low)
@@ -276,8 +288,11 @@ def test_the_instruction_is_in_the_library():
     assert len(dots) > 300
 
 
-@pytest.mark.skipif(bool(MODE), reason="this is the run with a setting")
-def test_all_of_it_with_the_emulation():
+@pytest.mark.skipif(
+    bool(MODE) or "PROA_AMX" in os.environ, reason="this is the run with a setting"
+)
+@pytest.mark.parametrize("amx", ["off", "emulate"])
+def test_all_of_it_with_the_emulation(amx):
     tests = [__file__, str(Path(__file__).with_name("test_gemm.py"))]
     done = run(
         "-m",
@@ -289,5 +304,6 @@ def test_all_of_it_with_the_emulation():
         "-k",
         "not threads_change and (bf16 or bfloat16)",
         PROA_BF16="emulate",
+        PROA_AMX=amx,
     )
     assert done.returncode == 0, done.stdout[-3000:]

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -44,3 +49,17 @@ def test_weights_larger_than_caches_have_exact_sums_for_any_thread_count(
         with num_threads(threads):
             y = _core.ops.linear_int8(*tensors, None, out_scale=1.0, dtype="float32")
         np.testing.assert_array_equal(y.numpy(), want)
+
+
+@pytest.mark.skipif("PROA_AMX" in os.environ, reason="started by this test itself")
+@pytest.mark.parametrize("amx", ["off", "emulate"])
+def test_the_same_with_products_of_other_ways(amx: str) -> None:
+    tests = [__file__, str(Path(__file__).with_name("test_int8_ends.py"))]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests],
+        env={**os.environ, "PROA_AMX": amx},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:]

@@ -8,6 +8,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#if defined(__linux__)
+#include <sys/syscall.h>
+#endif
+
 namespace proa::platform {
 
 void* allocate(size_t size) {
@@ -16,6 +20,15 @@ void* allocate(size_t size) {
 }
 
 void release(void* memory) { free(memory); }
+
+bool request_amx() {
+#if defined(__linux__) && defined(__x86_64__)
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
+#endif
+}
 
 namespace {
 

@@ -21,6 +21,9 @@ struct File {
 /// Reads a regular file that is not empty.
 File read_file(const char* path);
 
+/// Asks the system to keep AMX's tiles for the threads of this process; false if it does not.
+bool request_amx();
+
 /// A setting from outside, such as an environment variable; nullptr if it is not set.
 const char* setting(const char* name);
 

@@ -115,6 +115,10 @@ Status choose_isa() {
   // Where the CPU does not support the choice, bfloat16 is widened to float.
   if (proa::computes(proa::DType::kBF16))
     proa::choose_bf16(platform::setting("PROA_BF16"), &proa::settings().bf16);
+  if (proa::kIsaTables[proa::kIsaTableCount - 1].isa == proa::Isa::kAvx512) {
+    const bool granted = proa::cpu_has_amx() && platform::request_amx();
+    proa::choose_amx(platform::setting("PROA_AMX"), granted, &proa::settings().amx);
+  }
   const char* wish = platform::setting("PROA_ISA");
   const proa::Isa best = proa::cpu_isa();
   if (best < proa::kIsaTables[0].isa) return Status::kUnimplemented;

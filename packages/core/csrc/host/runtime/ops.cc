@@ -6,6 +6,11 @@
 #include <string>
 #include <vector>
 
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 #include "proa/base/cpu.h"
 #include "proa/base/isa_table.h"
 #include "proa/base/settings.h"
@@ -63,6 +68,17 @@ Isa wanted_isa() {
       std::string("[PROA_ISA] expected one of scalar, avx2, avx512, neon, neondot, got ") + text);
 }
 
+/// Asks Linux to keep AMX's tiles for the threads of this process and of its children. False where
+/// it does not (before 5.16, or under a hypervisor that hides them).
+bool request_amx() {
+#if defined(__linux__) && defined(__x86_64__)
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+
 std::vector<OpEntry> make_entries() {
   const Isa isa = wanted_isa();
   bool any = false;
@@ -84,6 +100,13 @@ std::vector<OpEntry> make_entries() {
                 std::string("[PROA_BF16] expected off, emulate, or native on a CPU that has "
                             "AVX512_BF16, got ") +
                     bf16);
+  }
+  const char* amx = std::getenv("PROA_AMX");
+  if (!choose_amx(amx, cpu_has_amx() && request_amx(), &settings().amx)) {
+    throw Error(ErrorKind::kInvalidArgument,
+                std::string("[PROA_AMX] expected off, emulate, or native on a CPU that has AMX's "
+                            "tiles, under a system that grants them, got ") +
+                    amx);
   }
   const char* caches = std::getenv("PROA_CACHES");
   if (!choose_caches(caches, l2_cache_bytes(), &settings().caches)) {
@@ -121,6 +144,8 @@ Isa active_isa() {
 }
 
 Bf16 active_bf16() { return active_isa() == Isa::kAvx512 ? settings().bf16 : Bf16::kWidened; }
+
+Amx active_amx() { return active_isa() == Isa::kAvx512 ? settings().amx : Amx::kOff; }
 
 Caches active_caches() {
   op_entries();

@@ -25,4 +25,5 @@ Isa active_isa();
 Caches active_caches();
 /// How bfloat16 is multiplied: kWidened on other instruction sets than AVX-512.
 Bf16 active_bf16();
+Amx active_amx();
 }  // namespace proa

@@ -14,7 +14,8 @@ namespace {
 
 constexpr const char* kThreads = "PROA_NUM_THREADS";
 constexpr const char* kStacks = "FLAGS_call_stack_level";
-constexpr const char* kKernelSettings[] = {"PROA_ISA", "PROA_BF16", "PROA_CACHES", "PROA_WINOGRAD"};
+constexpr const char* kKernelSettings[] = {"PROA_ISA", "PROA_BF16", "PROA_AMX", "PROA_CACHES",
+                                           "PROA_WINOGRAD"};
 
 [[noreturn]] void refuse(const std::string& what) {
   throw EngineError(Status::kInvalidArgument, "[set_process_setting] expected " + what);

@@ -12,11 +12,11 @@ namespace proa {
 std::vector<std::string> load_operators(const std::string& path);
 
 /// Has the effect of the environment variable of that name: PROA_NUM_THREADS at any time; PROA_ISA,
-/// PROA_BF16, PROA_CACHES and PROA_WINOGRAD until kernels are selected, when the first model is
-/// loaded (which then refuses an unknown value); FLAGS_call_stack_level (0 to 2; with 2 errors
-/// record a stack trace). Throws EngineError: kInvalidArgument for another name, for a value that
-/// is not a number where one is expected, and for a kernel setting after the first model. No other
-/// thread may read the environment meanwhile.
+/// PROA_BF16, PROA_AMX, PROA_CACHES and PROA_WINOGRAD until kernels are selected, when the first
+/// model is loaded (which then refuses an unknown value); FLAGS_call_stack_level (0 to 2; with 2
+/// errors record a stack trace). Throws EngineError: kInvalidArgument for another name, for a value
+/// that is not a number where one is expected, and for a kernel setting after the first model. No
+/// other thread may read the environment meanwhile.
 void set_process_setting(const std::string& name, const std::string& value);
 /// The value of a setting, empty if it is not set. Throws EngineError as above for another name.
 std::string process_setting(const std::string& name);

@@ -63,6 +63,31 @@ bool choose_bf16(const char* text, Bf16* chosen) {
   return emulate || strcmp(text, "off") == 0;
 }
 
+bool cpu_has_amx() {
+#if defined(__x86_64__)
+  unsigned a, b, c, d, saved, high;
+  if (cpu_isa() != Isa::kAvx512 || __get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
+  constexpr unsigned kBf16 = 1u << 22, kTile = 1u << 24, kInt8 = 1u << 25,
+                     kAll = kBf16 | kTile | kInt8;
+  constexpr unsigned kTilesSaved = 3u << 17;
+  __asm__("xgetbv" : "=a"(saved), "=d"(high) : "c"(0));
+  return (d & kAll) == kAll && (saved & kTilesSaved) == kTilesSaved;
+#else
+  return false;
+#endif
+}
+
+bool choose_amx(const char* text, bool granted, Amx* chosen) {
+  const bool best = text == nullptr || *text == 0;
+  if (best || strcmp(text, "native") == 0) {
+    *chosen = granted ? Amx::kTiles : Amx::kOff;
+    return best || granted;
+  }
+  const bool emulate = computes(DType::kF64) && strcmp(text, "emulate") == 0;
+  *chosen = emulate ? Amx::kEmulatedTiles : Amx::kOff;
+  return emulate || strcmp(text, "off") == 0;
+}
+
 bool choose_caches(const char* text, int64_t l2_bytes, Caches* chosen) {
   constexpr int64_t kLargeL2 = 768 << 10;
   if (text == nullptr || *text == 0) {
@@ -86,6 +111,11 @@ const char* caches_name(Caches caches) {
 const char* bf16_name(Bf16 bf16) {
   constexpr const char* kNames[] = {"widened", "dots", "emulated dots"};
   return kNames[static_cast<int>(bf16)];
+}
+
+const char* amx_name(Amx amx) {
+  constexpr const char* kNames[] = {"off", "tiles", "emulated tiles"};
+  return kNames[static_cast<int>(amx)];
 }
 
 const char* isa_name(Isa isa) {

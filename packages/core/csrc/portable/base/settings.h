@@ -46,6 +46,9 @@ constexpr bool kHasChannelEpilogue = PROA_HAS_CHANNEL_END != 0;
 /// How AVX-512 multiplies bfloat16: widened to float, or by the dot product of pairs.
 enum class Bf16 : uint8_t { kWidened, kDots, kEmulatedDots };
 
+/// Whether AVX-512 multiplies bfloat16 (unless Bf16::kWidened) and int8 by AMX's tiles.
+enum class Amx : uint8_t { kOff, kTiles, kEmulatedTiles };
+
 /// The data caches that blocks are sized for: the rows of kCacheProfiles (simd/tuning.h).
 enum class Caches : uint8_t { kSmall, kLarge };
 constexpr int kCachesCount = 2;
@@ -53,6 +56,7 @@ constexpr int kCachesCount = 2;
 struct Settings {
   bool winograd = true;            // PROA_WINOGRAD=0: every convolution by direct summation
   Bf16 bf16 = Bf16::kWidened;      // PROA_BF16, see choose_bf16
+  Amx amx = Amx::kOff;             // PROA_AMX, see choose_amx
   Caches caches = Caches::kSmall;  // PROA_CACHES, see choose_caches
 };
 

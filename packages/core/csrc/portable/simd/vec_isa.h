@@ -46,6 +46,13 @@ constexpr bool kHasMaskedLoads = kHasAvx2;
 /// There are micro-kernels of pairs of bfloat16; see simd/gemm/micro_bf16.avx512.cc.
 constexpr bool kHasBf16Pairs = kHasAvx512;
 
+/// There are micro-kernels of AMX's tiles; see simd/gemm/micro_amx.avx512.cc.
+#if defined(__AVX512F__) && __has_include(<amxtileintrin.h>)
+constexpr bool kHasAmx = true;
+#else
+constexpr bool kHasAmx = false;
+#endif
+
 /// Bytes of a vector, and vectors that registers hold.
 constexpr int kVecBytes = kHasAvx512 ? 64 : kHasAvx2 ? 32 : 16;
 constexpr int kVecRegisters = kHasAvx512 || kIsArm64 ? 32 : 16;

@@ -180,7 +180,7 @@ void run_groups(const Call& c, const Geometry& g, const PaddedInput& f, const ui
   const View& y = c.out[0];
   constexpr int64_t kSize = sizeof(Int8Step);
   PatchGemm p = {};
-  p.g.micro = &kMicroI8;
+  p.g.micro = &int8_micro_kernel();
   p.g.m = y.shape[0] * y.shape[2] * y.shape[3];
   p.g.n = g.w.outs;
   p.image = f.image * kSize;

@@ -141,7 +141,7 @@ Int8Kernels int8_matrix(const View& w) {
 
 PatchGemm int8_rows_product(const Int8Kernels& w, const void* packed, const void* rows, int64_t m) {
   PatchGemm p = {};
-  p.g.micro = &kMicroI8;
+  p.g.micro = &int8_micro_kernel();
   p.g.m = m;
   p.g.n = w.outs;
   p.g.init = packed;

@@ -22,7 +22,7 @@ inline int64_t int8_pitch(int64_t k) {
 }
 /// Bytes of a left side of that many rows, as the micro-kernel reads them.
 inline size_t int8_rows_bytes(int64_t rows, int64_t k) {
-  const size_t whole = static_cast<size_t>(rows + kTileRows);
+  const size_t whole = static_cast<size_t>(rows + kMaxTileRows);
   return (whole * static_cast<size_t>(int8_pitch(k)) * sizeof(Int8Step) + 127) & ~size_t{63};
 }
 

@@ -52,7 +52,7 @@ Algorithm choose_algorithm(const Convolution& c) {
 
 /// The micro-kernel, with all of k in one block for implicit GEMM.
 Micro choose_micro_kernel(const Convolution& c) {
-  Micro m = micro_kernel(c.kernels.dtype, uses_pairs(c));
+  Micro m = product_micro_kernel(c.kernels.dtype, uses_pairs(c));
   if (choose_algorithm(c) == Algorithm::kImplicitGemm) m.k_block = k_units(c) > 0 ? k_units(c) : 1;
   return m;
 }

@@ -40,7 +40,7 @@ void set_prefetch(const PatchGemm& p, Tiling* c) {
 
 Tiling cut(const PatchGemm& p) {
   Tiling c;
-  c.height = tile_rows(ceil_div(p.cols, ceil_div(p.cols, kTileRows)));
+  c.height = p.g.micro->height(ceil_div(p.cols, ceil_div(p.cols, p.g.micro->rows)));
   c.per_line = ceil_div(p.cols, c.height);
   c.tiles = p.g.m / p.cols * c.per_line;
   c.width = kTileVecs * p.g.micro->lanes;
@@ -82,7 +82,7 @@ struct Position {
 void run_int8_tile(const Gemm& g, int height, int vecs, const Tile& t, const Patches& patches,
                    int64_t row, int64_t col, int cols) {
   Int8TileEnd end = {*g.out.int8, row, col};
-  run_int8_patches(height, vecs, t, patches, &end);
+  g.micro->run_ended(height, vecs, t, patches, &end);
   for (int i = 0; PROA_UNLIKELY(end.left >> i != 0) && i < t.count; ++i)
     if ((end.left >> i & 1) != 0)
       g.out.epilogue(g.out.epilogue_ctx, static_cast<int32_t*>(t.c) + i * t.ldc, t.ldc, row + i, 1,
@@ -91,11 +91,12 @@ void run_int8_tile(const Gemm& g, int height, int vecs, const Tile& t, const Pat
 
 /// Multiplies the patches of tile `tile`, which start at `at`, by panel `panel`.
 void run_tile_at(const PatchGemm& p, const Tiling& cut, const Position& at, int64_t tile,
-                 int64_t panel) {
+                 int64_t panel, AmxState* amx) {
   const Gemm& g = p.g;
   const int64_t size = g.micro->size, lanes = g.micro->lanes, col = panel * cut.width;
   const int64_t row = p.first + (at.n * p.rows + at.i) * p.cols + at.j;
-  const int count = static_cast<int>(min(p.cols - at.j, cut.height)), height = tile_rows(count);
+  const int count = static_cast<int>(min(p.cols - at.j, cut.height)),
+            height = g.micro->height(count);
   const int cols = static_cast<int>(min(g.n - col, cut.width));
   const int vecs = cols <= lanes ? 1 : kTileVecs;
   alignas(64) uint8_t spare[kTileBytes];
@@ -110,6 +111,7 @@ void run_tile_at(const PatchGemm& p, const Tiling& cut, const Position& at, int6
   t.init = g.init == nullptr ? nullptr : static_cast<const uint8_t*>(g.init) + col * size;
   t.relu = g.out.relu;
   t.count = count;
+  t.amx = amx;
   t.last = static_cast<int>(cols - (vecs - 1) * lanes);
   Patches patches = p.patches;
   if (cut.prefetch > 0) {
@@ -129,7 +131,7 @@ void run_tile_at(const PatchGemm& p, const Tiling& cut, const Position& at, int6
     t.end = &end;
   }
   if constexpr (kEstimates) {
-    if (g.out.int8 != nullptr && takes_int8_ends(height))
+    if (g.out.int8 != nullptr && g.micro->takes_ends(height))
       return run_int8_tile(g, height, vecs, t, patches, row, col, cols);
   }
   NarrowEnd narrow;
@@ -152,6 +154,7 @@ void implicit_gemm(const Call& call, const PatchGemm& product) {
   if (!kSmallBuild) merge_lines(&p);
   const Tiling c = cut(p);
   parallel_for(call, c.chunks * c.groups, 1, [&](int64_t begin, int64_t end) {
+    AmxState amx;
     for (int64_t task = begin; task < end; ++task) {
       const int64_t chunk = task / c.groups, group = task - chunk * c.groups;
       const int64_t first = chunk * c.chunk, last = min(first + c.chunk, c.tiles);
@@ -162,7 +165,7 @@ void implicit_gemm(const Call& call, const PatchGemm& product) {
         Position at = start;
         for (int64_t t = first; t < last; ++t) {
           for (int64_t k = panel; k < min(panel + c.panel_strip, stop); ++k)
-            run_tile_at(p, c, at, t, k);
+            run_tile_at(p, c, at, t, k, &amx);
           at.j += c.height;
           if (at.j < p.cols) continue;
           at.j = 0;

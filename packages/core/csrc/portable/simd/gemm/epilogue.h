@@ -75,4 +75,21 @@ inline const Micro& micro_kernel(DType dtype, bool by_pairs) {
   return micro_kernel(dtype);
 }
 
+/// The same for products and implicit GEMM, which take tiles of AMX's height.
+inline const Micro& product_micro_kernel(DType dtype, bool by_pairs) {
+  if constexpr (kHasAmx && computes(DType::kBF16)) {
+    if (by_pairs && settings().amx == Amx::kTiles) return kMicroAmxBF16;
+    if (by_pairs && settings().amx == Amx::kEmulatedTiles) return kMicroAmxBF16Emulated;
+  }
+  return micro_kernel(dtype, by_pairs);
+}
+/// The micro-kernel of int8.
+inline const Micro& int8_micro_kernel() {
+  if constexpr (kHasAmx) {
+    if (settings().amx == Amx::kTiles) return kMicroAmxI8;
+    if (settings().amx == Amx::kEmulatedTiles) return kMicroAmxI8Emulated;
+  }
+  return kMicroI8;
+}
+
 }  // namespace proa::PROA_ISA

@@ -20,7 +20,7 @@ namespace proa::PROA_ISA {
 namespace {
 
 constexpr int kRowPadding = 64;  // bytes; avoids row strides of a power of two
-constexpr int kPanelBytes = kTileRows * ((computes(DType::kF64) ? 2048 : 1536) + kRowPadding);
+constexpr int kPanelBytes = kMaxTileRows * ((computes(DType::kF64) ? 2048 : 1536) + kRowPadding);
 constexpr int64_t kAliasBytes = 2048;  // rows at this distance map to the same cache sets
 
 /// Without float64 the library only runs models, whose b is prepacked: the paths that avoid
@@ -49,8 +49,8 @@ Blocking choose_blocking(const Micro& micro, int64_t m, int64_t n, int64_t k) {
   Blocking c;
   c.nr = kTileVecs * micro.lanes;
   c.kc = gemm_k_block(micro, k);
-  c.panels = max(ceil_div(m, kTileRows), 1);
-  c.mr = tile_rows(max(ceil_div(m, c.panels), 1));
+  c.panels = max(ceil_div(m, micro.rows), 1);
+  c.mr = micro.height(max(ceil_div(m, c.panels), 1));
   if (kSmallBuild) c.panels = ceil_div(m, c.mr);
   c.tall_panels = m == 1 ? 1 : (m + 1) / 2 - (c.mr / 2 - 1) * c.panels;
   const int64_t all = round_up(n, c.nr), panel = micro.size * c.kc * c.nr;
@@ -58,7 +58,12 @@ Blocking choose_blocking(const Micro& micro, int64_t m, int64_t n, int64_t k) {
   return c;
 }
 
+/// True of a micro-kernel that takes the rows of a one after the other, not by steps of k.
+bool takes_rows(const Micro& micro) { return kHasAmx && micro.run == nullptr; }
+/// Bytes between the rows of a panel that are copied.
+int64_t row_pitch(const Micro& micro, int64_t k) { return k * micro.size + kRowPadding; }
 int64_t panel_bytes(const Micro& micro, const Blocking& c, int64_t k) {
+  if (takes_rows(micro)) return round_up(c.mr, kLanes) * row_pitch(micro, k);
   return round_up(c.mr * k * micro.size, 64);
 }
 /// True if a is packed once for all blocks of columns rather than once for each.
@@ -76,7 +81,10 @@ enum class PackA {
 };
 PackA choose_pack_a(const Gemm& g, const Blocking& c) {
   const Micro& micro = *g.micro;
-  if (!g.a.mn_major && micro.run_patches != nullptr) {
+  if (takes_rows(micro)) {
+    const bool in_place = g.a.direct != nullptr && g.a.step * micro.size % kAliasBytes != 0;
+    if (in_place) return PackA::kInPlace;
+  } else if (!g.a.mn_major && micro.run_patches != nullptr) {
     if (g.n <= kInPlacePanelsB * c.nr && g.a.direct != nullptr &&
         g.a.step * micro.size % kAliasBytes != 0)
       return PackA::kInPlace;
@@ -210,11 +218,12 @@ void run_row_at(const Block& s, const Panel& panel, int64_t col) {
 }
 
 /// Multiplies one tile. With `to`, b is read in place and also written there, packed.
-void run_tile_at(const Block& s, const Panel& panel, int64_t col, uint8_t* to = nullptr) {
+void run_tile_at(const Block& s, const Panel& panel, int64_t col, AmxState* amx,
+                 uint8_t* to = nullptr) {
   const Gemm& g = s.g;
   const Micro& micro = *g.micro;
   const int64_t size = micro.size, end = s.col + s.cols, row = panel.row;
-  const int rows = panel.rows, height = tile_rows(rows);
+  const int rows = panel.rows, height = micro.height(rows);
   const int cols = static_cast<int>(min(end - col, s.blocking.nr));
   const int vecs = static_cast<int>(tile_vecs(micro, cols)), width = vecs * micro.lanes;
   const bool done = s.k0 + s.k >= g.k;
@@ -232,6 +241,7 @@ void run_tile_at(const Block& s, const Panel& panel, int64_t col, uint8_t* to = 
   t.c = spare;
   t.ldc = width;
   set_place(s, row, col, &t);
+  t.amx = amx;
   t.count = rows;
   t.last = cols - (vecs - 1) * micro.lanes;
   NarrowEnd narrow;
@@ -256,11 +266,14 @@ void run_tile_at(const Block& s, const Panel& panel, int64_t col, uint8_t* to = 
     g.out.epilogue(g.out.epilogue_ctx, t.c, t.ldc, row, rows, col, cols);
 }
 
-/// Copies the rows of a panel of a side by side, the last one twice if their number is odd.
-void copy_rows(const Block& s, const Panel& p, int rows, uint8_t* panel) {
+/// Copies the rows of a panel of a one after the other, the last one twice if their number is odd.
+void copy_rows(const Block& s, const Panel& p, uint8_t* panel) {
   const PackOperand& a = s.g.a;
-  for (int i = 0; i < tile_rows(rows); ++i, panel += p.pitch) {
-    const void* from = a.read(a.ctx, p.row + (i < rows ? i : rows - 1), s.k0, s.k, panel);
+  if constexpr (kHasAmx) {
+    if (a.mn_major) return pack_rows_of_steps(a, p.row, p.rows, s.k0, s.k, p.pitch, panel);
+  }
+  for (int i = 0; i < s.g.micro->height(p.rows); ++i, panel += p.pitch) {
+    const void* from = a.read(a.ctx, p.row + (i < p.rows ? i : p.rows - 1), s.k0, s.k, panel);
     if (from != panel) memcpy(panel, from, static_cast<size_t>(s.k * s.g.micro->size));
   }
 }
@@ -271,16 +284,18 @@ Panel load_panel(const Block& s, int64_t i, uint8_t* buffer) {
   const int64_t size = g.micro->size, row = s.blocking.panel_row(i);
   const int rows = static_cast<int>(min(g.m - row, s.blocking.panel_height(i)));
   Panel p = {buffer, row, 0, rows};
+  const bool by_rows = takes_rows(*g.micro);
   if (s.strategy.a == PackA::kWhole) {
     p.data = s.buffers.packed_a + i * panel_bytes(*g.micro, s.blocking, s.k);
-  } else if (s.strategy.a == PackA::kInPlace && tile_rows(rows) == rows) {
+    if (by_rows) p.pitch = row_pitch(*g.micro, s.k);
+  } else if (s.strategy.a == PackA::kInPlace && (by_rows || g.micro->height(rows) == rows)) {
     p.data = static_cast<const uint8_t*>(g.a.direct) + (row * g.a.step + s.k0) * size;
     p.pitch = g.a.step * size;
-  } else if (s.strategy.a == PackA::kPanel) {
+  } else if (s.strategy.a == PackA::kPanel && !by_rows) {
     pack_panel(g.a, g.micro->size, row, rows, tile_rows(rows), s.k0, s.k, buffer);
   } else {
-    p.pitch = s.k * size + kRowPadding;
-    copy_rows(s, p, rows, buffer);
+    p.pitch = row_pitch(*g.micro, s.k);
+    copy_rows(s, p, buffer);
   }
   return p;
 }
@@ -288,6 +303,7 @@ Panel load_panel(const Block& s, int64_t i, uint8_t* buffer) {
 /// Panels [first, last) of a against columns [begin, end) of the block.
 void run_panels(const Block& s, int64_t first, int64_t last, int64_t begin, int64_t end) {
   alignas(64) uint8_t buffer[kPanelBytes + kVecBytes];
+  AmxState amx;
   for (int64_t i = first; i < last; ++i) {
     const Panel p = load_panel(s, i, buffer);
     if (kHasUnpackedPaths && s.g.m == 1 && s.strategy.b == PackB::kPrepacked &&
@@ -295,7 +311,7 @@ void run_panels(const Block& s, int64_t first, int64_t last, int64_t begin, int6
       const int64_t group = kRowPanels * s.blocking.nr;
       for (; begin + group <= end; begin += group) run_row_at(s, p, begin);
     }
-    for (int64_t col = begin; col < end; col += s.blocking.nr) run_tile_at(s, p, col);
+    for (int64_t col = begin; col < end; col += s.blocking.nr) run_tile_at(s, p, col, &amx);
   }
 }
 
@@ -340,7 +356,7 @@ void run_first(const Block& s, int64_t first, int64_t last) {
     uint8_t* const to = s.buffers.packed_b + offset * s.k * micro.size;
     const bool full = s.cols - offset >= s.blocking.nr;
     if (!full) pack_block(s, j, j + 1);
-    run_tile_at(s, p, s.col + offset, full ? to : nullptr);
+    run_tile_at(s, p, s.col + offset, nullptr, full ? to : nullptr);
   }
 }
 
@@ -390,6 +406,10 @@ void pack_rows(const Call& call, const Block& s) {
     for (int64_t i = first; i < last; ++i) {
       const int64_t row = s.blocking.panel_row(i);
       const int rows = static_cast<int>(min(s.g.m - row, s.blocking.panel_height(i)));
+      if (takes_rows(micro)) {
+        copy_rows(s, {nullptr, row, row_pitch(micro, s.k), rows}, s.buffers.packed_a + i * bytes);
+        continue;
+      }
       const int width = tile_rows(rows);
       // Through the stack: packing may write past the end.
       pack_panel(s.g.a, micro.size, row, rows, width, s.k0, s.k, buffer);
@@ -480,7 +500,7 @@ ScratchSizes scratch_sizes(const Micro& micro, const Blocking& c, int64_t m, int
                            bool has_c, bool has_b) {
   ScratchSizes sizes = {};
   if (!has_b) sizes.packed_b = round_up(c.kc * c.nc * micro.size, 64);
-  if (!has_c && k > c.kc) sizes.sums = (m + kTileRows) * gemm_columns(micro, n) * micro.size;
+  if (!has_c && k > c.kc) sizes.sums = (m + kMaxTileRows) * gemm_columns(micro, n) * micro.size;
   if (packs_whole_a(micro, c, n)) sizes.packed_a = c.panels * panel_bytes(micro, c, c.kc);
   if (c.panels <= kFewPanelsA) sizes.packed_a *= ceil_div(max(k, 1), c.kc);
   return sizes;

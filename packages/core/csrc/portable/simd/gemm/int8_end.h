@@ -46,11 +46,6 @@ struct Int8TileEnd {
   uint32_t left = 0;  // rows that estimates do not suffice for; their sums are stored in Tile::c
 };
 
-/// Heights of tiles that take them: small ones are rare.
-constexpr bool takes_int8_ends(int rows) { return kEstimates && rows * 2 > kTileRows; }
-/// Multiplies a tile as kMicroI8.run_patches does, of a height that takes ends, and ends it.
-void run_int8_patches(int rows, int vecs, const Tile& t, const Patches& w, Int8TileEnd* end);
-
 /// What the rows of a tile have in common. Copies: stores of bytes may change anything else.
 template <int kVecs>
 struct Int8TileRows {

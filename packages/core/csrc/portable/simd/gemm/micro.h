@@ -19,7 +19,10 @@ constexpr int kTileRows = kTiles.rows;
 constexpr bool kSmallBuild = !computes(DType::kF64);
 constexpr int kTileVecs = 2;   // vectors across a full tile
 constexpr int kRowPanels = 4;  // panels of b that run_row reads side by side
-constexpr int kTileBytes = kTileRows * kTileVecs * kVecBytes;
+/// AMX: two registers of 16 rows high.
+constexpr int kAmxRows = 32;
+constexpr int kMaxTileRows = kHasAmx ? kAmxRows : kTileRows;
+constexpr int kTileBytes = kMaxTileRows * kTileVecs * kVecBytes;
 
 /// The patches of a convolution, read in place (implicit GEMM): row i, unit k of tap (p, q) is at
 /// byte i * row + p * tap_h + q * tap_w + k * (bytes of a unit) of a, with no alignment; the steps
@@ -47,6 +50,20 @@ struct NarrowEnd {
   float low, high;
 };
 
+/// What a thread has made of AMX's registers. The system saves them with the thread's others until
+/// they are released, at the end of a task.
+struct AmxState {
+  uint32_t shape = 0;  // of the registers, as micro_amx.avx512.cc numbers them; 0: released
+  ~AmxState() {
+    if constexpr (kHasAmx) {
+      if (shape != 0) release_amx();
+    }
+  }
+  static void release_amx();
+};
+
+struct Int8TileEnd;
+
 /// One tile: c (rows x vecs vectors) = init or c, plus a * b over k units.
 struct Tile {
   const void* a;  // k steps of `rows` contiguous units, `lda` apart
@@ -67,6 +84,7 @@ struct Tile {
   /// step of k.
   const void* prefetch = nullptr;
   int64_t prefetch_step = 0;
+  AmxState* amx = nullptr;  // of kMicroAmx*
 };
 
 /// The micro-kernels of one element type.
@@ -91,6 +109,16 @@ struct Micro {
   /// than a tile of one row has, which waits for each addition. May be nullptr.
   void (*run_row)(const Tile&, int64_t panel) = nullptr;
   bool narrows = false;  // run and run_patches take Tile::narrow
+  int rows = kTileRows;  // of a full tile
+  /// As run_patches, and ends the tile (int8_end.h): of tiles of more than `min_ended` rows.
+  void (*run_ended)(int rows, int vecs, const Tile&, const Patches&, Int8TileEnd*) = nullptr;
+  int min_ended = 0;
+  bool takes_ends(int height) const { return run_ended != nullptr && height > min_ended; }
+
+  /// The height of the smallest tile that holds `count` rows.
+  int height(int64_t count) const {
+    return count >= rows ? rows : count == 1 ? 1 : static_cast<int>((count + 1) & ~1);
+  }
 };
 
 extern const Micro kMicroF32, kMicroF64;
@@ -99,6 +127,11 @@ extern const Micro kMicroI8;
 /// Pairs of bfloat16 (kHasBf16Pairs alone), see micro_bf16.avx512.cc: by the instruction, and the
 /// same without it. (The latter is for tests: builds for models leave it out.)
 extern const Micro kMicroBF16, kMicroBF16Emulated;
+
+/// The same of AMX (kHasAmx alone), see micro_amx.avx512.cc. Their tiles are up to kAmxRows high,
+/// and a is read in place: run_patches is the only one. Panels are those of the micro-kernels
+/// above.
+extern const Micro kMicroAmxBF16, kMicroAmxBF16Emulated, kMicroAmxI8, kMicroAmxI8Emulated;
 
 /// Puts whole vectors of b, packed with the steps of a unit adjacent, into kMicroI8's order.
 void arrange_int8(void* packed, size_t bytes);

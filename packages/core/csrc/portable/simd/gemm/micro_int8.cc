@@ -5,6 +5,9 @@
 namespace proa::PROA_ISA {
 namespace {
 
+/// Tiles with more rows take ends: smaller ones are rare.
+constexpr int kMinEnded = kTileRows / 2;
+
 struct Int8Arith {
   using Scalar = int32_t;
   using Vector = VI;
@@ -26,7 +29,7 @@ void run_ended(const Tile& t, const Patches& w, Int8TileEnd* end) {
 
 template <int kRows, int kVecs>
 void run_height(const Tile& t, const Patches& w, Int8TileEnd* end) {
-  if constexpr (takes_int8_ends(kRows)) {
+  if constexpr (kEstimates && kRows > kMinEnded) {
     if (end->ends.residual != nullptr) return run_ended<true, false, kRows, kVecs>(t, w, end);
     if (end->ends.estimate.swish != 0.0f) return run_ended<false, true, kRows, kVecs>(t, w, end);
     run_ended<false, false, kRows, kVecs>(t, w, end);
@@ -47,15 +50,21 @@ void run_rows(int rows, const Tile& t, const Patches& w, Int8TileEnd* end) {
   }
 }
 
-}  // namespace
-
-void run_int8_patches(int rows, int vecs, const Tile& t, const Patches& w, Int8TileEnd* end) {
+void run_ended(int rows, int vecs, const Tile& t, const Patches& w, Int8TileEnd* end) {
   return vecs == 1 ? run_rows<1>(rows, t, w, end) : run_rows<2>(rows, t, w, end);
 }
 
-const Micro kMicroI8 = {4,          kLanes,  kInt8Steps,
-                        kInt8Units, nullptr, run_any_patches<Int8Arith>,
-                        nullptr,    nullptr, nullptr};
+constexpr Micro int8_micro() {
+  Micro m = {4,       kLanes,  kInt8Steps, kInt8Units, nullptr, run_any_patches<Int8Arith>,
+             nullptr, nullptr, nullptr};
+  if (kEstimates) m.run_ended = run_ended;
+  m.min_ended = kMinEnded;
+  return m;
+}
+
+}  // namespace
+
+const Micro kMicroI8 = int8_micro();
 
 void arrange_int8(void* packed, size_t bytes) {
   if (!kSeparatesInt8Steps) return;

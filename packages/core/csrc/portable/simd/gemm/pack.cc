@@ -127,6 +127,26 @@ void pack_panel(const PackOperand& s, int size, int64_t lane, int lanes, int wid
     pack(s, lane, lanes, width, k0, k, static_cast<int32_t*>(panel));
 }
 
+void pack_rows_of_steps(const PackOperand& s, int64_t lane, int lanes, int64_t k0, int64_t k,
+                        int64_t pitch, void* rows) {
+  const int32_t zero[kMaxTileRows] = {};
+  alignas(64) int32_t lines[kLanes][kMaxTileRows];
+  for (int64_t at = 0; at < k; at += kLanes) {
+    const int32_t* from[kLanes];
+    for (int64_t i = 0; i < kLanes; ++i) {
+      from[i] = zero;
+      if (at + i >= k) continue;
+      const void* line = s.read(s.ctx, k0 + at + i, lane, lanes, lines[i]);
+      if (line != lines[i]) memcpy(lines[i], line, static_cast<size_t>(lanes) * 4);
+      from[i] = lines[i];
+    }
+    for (int64_t row = 0; row < lanes; row += kLanes) {
+      auto* const to = reinterpret_cast<int32_t*>(static_cast<uint8_t*>(rows) + row * pitch);
+      transpose_block(from, row, static_cast<int>(pitch / 4), to + at);
+    }
+  }
+}
+
 PackOperand matrix_operand(MatrixOperand* ctx, const void* data, DType dtype,
                            const CoalescedAxes& lanes, const CoalescedAxes& steps) {
   // Read along the contiguous axis, if there is one.

@@ -31,6 +31,11 @@ struct PackOperand {
 void pack_panel(const PackOperand& s, int size, int64_t lane, int lanes, int width, int64_t k0,
                 int64_t k, void* panel);
 
+/// Writes up to kMaxTileRows lanes of 4-byte units that are read by step as rows `pitch` bytes
+/// apart, k units from `k0` on. Rows are written in whole vectors, and as many as a vector has.
+void pack_rows_of_steps(const PackOperand& s, int64_t lane, int lanes, int64_t k0, int64_t k,
+                        int64_t pitch, void* rows);
+
 /// A strided matrix of any float dtype, read as `compute` (kF32 or kF64).
 struct MatrixOperand {
   const void* data;

@@ -15,7 +15,7 @@ int64_t bias_bytes(const Product& p) {
 }
 
 bool by_pairs(const Product& p) { return !p.widened && multiplies_bf16_pairs(p.dtype); }
-const Micro& micro_for(const Product& p) { return micro_kernel(p.dtype, by_pairs(p)); }
+const Micro& micro_for(const Product& p) { return product_micro_kernel(p.dtype, by_pairs(p)); }
 int64_t units(const Product& p) { return by_pairs(p) ? (p.k + 1) / 2 : p.k; }
 /// Steps of k that are summed at once.
 int64_t block_of(const Product& p) {
@@ -32,16 +32,20 @@ PackOperand source_of(const Product& p, MatrixOperand* ctx, const void* data,
 
 bool takes_complex(const Product& p) { return computes(DType::kC64) && is_complex(p.dtype); }
 
+/// True of what AMX multiplies, whose sums no other path adds in the same order.
+bool by_amx(const Product& p) { return kHasAmx && by_pairs(p) && settings().amx != Amx::kOff; }
+
 /// A build without doubles is one for models, whose weights are prepacked: it leaves this out.
 bool is_small_m(const Product& p) {
-  return computes(DType::kF64) && p.packed == nullptr && p.m <= small_m_limit(p.dtype, p.n) &&
-         p.n > 1 && p.b_stride == 1 && p.b_steps.uniform() && p.b_steps.step() != 1;
+  return computes(DType::kF64) && !by_amx(p) && p.packed == nullptr &&
+         p.m <= small_m_limit(p.dtype, p.n) && p.n > 1 && p.b_stride == 1 && p.b_steps.uniform() &&
+         p.b_steps.step() != 1;
 }
 
 bool is_small_m_transposed(const Product& p) {
-  return kHasAvx512 && computes(DType::kF64) && p.packed == nullptr && p.m <= kSmallMTransposed &&
-         p.dtype != DType::kF64 && p.n >= kLanes && p.k >= kLanes && p.b_steps.rank == 1 &&
-         p.b_steps.step() == 1;
+  return kHasAvx512 && computes(DType::kF64) && !by_amx(p) && p.packed == nullptr &&
+         p.m <= kSmallMTransposed && p.dtype != DType::kF64 && p.n >= kLanes && p.k >= kLanes &&
+         p.b_steps.rank == 1 && p.b_steps.step() == 1;
 }
 
 /// True if computing the transposed result, b^T a^T, is faster: rows of b are then read in place
