@@ -1,7 +1,7 @@
 """Runs one server of the suite serve; prints its port when it is ready.
 
 python benchmarks/serve_peers.py http-native|http-python|http-asyncio|
-                                 http-uvicorn|http-triton|
+                                 http-uvicorn|http-mosec|http-triton|
                                  grpc-native|grpc-python|grpc-asyncio|
                                  grpc-grpcio|grpc-triton
 
@@ -86,6 +86,16 @@ def serve_proa(protocol: str, engine: str) -> None:
     new_event_loop().run_until_complete(run())
 
 
+def _doubled(request: Any, data: bytes) -> tuple[bytes, bytes]:
+    """The JSON and the tensor that answer a request of JSON and ``data``."""
+    shape = request["inputs"][0]["shape"]
+    y = double(np.frombuffer(data, np.float32).reshape(shape))
+    raw = y.tobytes()
+    output = {"name": "y", "datatype": "FP32", "shape": list(y.shape)}
+    output["parameters"] = {"binary_data_size": len(raw)}
+    return json.dumps({"model_name": "m", "outputs": [output]}).encode(), raw
+
+
 async def _answer(scope: Any, receive: Any, send: Any) -> None:
     """The least that answers a binary request, on ASGI."""
     if scope["type"] != "http":
@@ -97,13 +107,7 @@ async def _answer(scope: Any, receive: Any, send: Any) -> None:
         more = event.get("more_body", False)
     body = b"".join(parts)
     size = int(dict(scope["headers"])[b"inference-header-content-length"])
-    tensor = json.loads(body[:size])["inputs"][0]
-    x = np.frombuffer(body, np.float32, offset=size).reshape(tensor["shape"])
-    y = double(x)
-    raw = y.tobytes()
-    output = {"name": "y", "datatype": "FP32", "shape": list(y.shape)}
-    output["parameters"] = {"binary_data_size": len(raw)}
-    head = json.dumps({"model_name": "m", "outputs": [output]}).encode()
+    head, raw = _doubled(json.loads(body[:size]), body[size:])
     headers = [
         (b"content-length", str(len(head) + len(raw)).encode()),
         (b"inference-header-content-length", str(len(head)).encode()),
@@ -120,6 +124,29 @@ def serve_uvicorn() -> None:
     print(held.getsockname()[1], flush=True)
     config = uvicorn.Config(_answer, log_level="critical", access_log=False)
     uvicorn.Server(config).run([held])
+
+
+def serve_mosec() -> None:
+    """Mosec with one worker, which does not see the headers of a request."""
+    import mosec
+
+    class Worker(mosec.Worker):
+        def deserialize(self, data: bytes) -> Any:
+            request, size = json.JSONDecoder().raw_decode(data[:512].decode("latin-1"))
+            return request, data[size:]
+
+        def forward(self, data: Any) -> Any:
+            return _doubled(*data)
+
+        def serialize(self, data: Any) -> bytes:
+            return b"".join(data)
+
+    port = _free_port()
+    _say_when_it_listens(port)
+    sys.argv[1:] = ["--port", str(port), "--log-level", "error"]
+    server = mosec.Server()
+    server.append_worker(Worker, num=1, route="/v2/models/m/infer", start_method="fork")
+    server.run()
 
 
 def _free_port() -> int:
@@ -188,6 +215,8 @@ def main() -> None:
     protocol, _, engine = sys.argv[1].partition("-")
     if engine == "uvicorn":
         serve_uvicorn()
+    elif engine == "mosec":
+        serve_mosec()
     elif engine == "triton":
         serve_triton(protocol)
     else:

@@ -219,8 +219,10 @@ def _contenders(protocol: str) -> dict[str, tuple[str, ...]]:
         found["triton"] = (f"{protocol}-triton",)
     if protocol == "grpc":
         found["grpcio"] = ("grpc-grpcio",)
-    elif importlib.util.find_spec("uvicorn") is not None:
-        found["uvicorn"] = ("http-uvicorn",)
+        return found
+    for peer in ("uvicorn", "mosec"):
+        if importlib.util.find_spec(peer) is not None:
+            found[peer] = (f"http-{peer}",)
     return found
 
 
