@@ -9,7 +9,7 @@ namespace proa::serving {
 namespace {
 
 constexpr int kEvents = 64;
-// What is ready at once is served before the event loop gets its turn again, so many times.
+// What is ready at once is served, so many times, before the event loop continues.
 constexpr int kRounds = 8;
 
 PyObject* engine_new(PyTypeObject* type, PyObject* args, PyObject*) {

@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kLowWater = 1 << 14;  // as asyncio's, a quarter of the other
 // A large request is received in as many calls at once, so that it is copied and read while it is
-// in the cache: taking turns with those of other connections evicts it.
+// in the cache: requests of other connections in between evict it.
 constexpr int kReads = 8;
 // Received at once where the last request was large: its head and JSON, and little of its tensors.
 constexpr size_t kHeadBytes = 4096;

@@ -50,7 +50,7 @@ struct Transport {
   bool expects;      // the protocol is between two requests
   bool large;        // the last request had a body that was received where it belongs
   bool shuts;        // the socket is to be shut down once all is written
-  bool blocked;      // the protocol was told to pause writing
+  bool blocked;      // the protocol has paused writing
   bool closing;      // nothing is read any more
   bool lost;         // connection_lost is due, or was called
 };

@@ -365,7 +365,7 @@ def main(argv: list[str] | None = None) -> int:
     )
     for noisy in ("asyncio", "grpc"):
         logging.getLogger(noisy).setLevel(logging.ERROR)
-    # The event loop must get its turn quickly when workers run Python.
+    # The event loop must get Python's lock quickly when workers hold it.
     sys.setswitchinterval(5e-4)
     try:
         clean = _run(_config(args))

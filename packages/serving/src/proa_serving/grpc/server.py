@@ -42,10 +42,10 @@ class GrpcioServer:
             options=[
                 ("grpc.max_receive_message_length", min(limit, 2**31 - 1)),
                 ("grpc.max_send_message_length", -1),
-                # Clients open a new one for their next call without being told.
+                # Clients open a new one for their next call by themselves.
                 ("grpc.max_connection_idle_ms", int(config.idle_timeout_s * 1000)),
                 ("grpc.server_handshake_timeout_ms", int(config.head_timeout_s * 1000)),
-                # Two servers would otherwise share one port and take turns.
+                # Two servers would otherwise share the connections of one port.
                 ("grpc.so_reuseport", 0),
             ],
             maximum_concurrent_rpcs=config.max_connections,

@@ -57,7 +57,7 @@ _JSON_COST = 8
 # Threads that code JSON; more would only compete for Python's lock.
 _CODERS = 2
 _MAX_FAST_PATHS = 256
-# Answered to whoever asks, as orchestrators have no keys.
+# Answered without a key, as orchestrators have none.
 _HEALTH = (b"/v2/health/live", b"/v2/health/ready")
 
 

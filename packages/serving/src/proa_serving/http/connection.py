@@ -83,7 +83,7 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def _enter(self, phase: str) -> None:
         self.phase = phase
-        self.deadline = 0.0  # is set when this turn of the loop is over
+        self.deadline = 0.0  # is set at the end of this iteration of the loop
 
     def _set_deadline(self) -> None:
         if not self.deadline:
@@ -193,7 +193,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._settle()
 
     def _settle(self) -> None:
-        """This turn of the loop is over."""
+        """The end of this iteration of the loop."""
         self._set_deadline()
         if self._repeats and self.phase is IDLE and self._request is None:
             self._repeats.expect()

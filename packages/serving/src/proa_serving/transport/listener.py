@@ -41,14 +41,14 @@ _BACKLOG = 2048
 _RESERVED_FILES = 64
 # Connections beyond the limit that are answered health checks alone.
 _HEALTH_CONNECTIONS = 8
-# Accepted in one turn of the event loop.
+# Accepted in one iteration of the event loop.
 _ACCEPTED = 32
 _NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _BACK_OFF = 0.1
 _LOG_SECONDS = 10.0
 _LINGER_SECONDS = 5.0
 # While draining. A client that was answered may be about to send its next request:
-# that answer asks it to close, which beats finding the connection closed.
+# that answer says to close, which is better than a connection that is closed already.
 _DRAIN_IDLE_SECONDS = 0.5
 _DRAIN_SECONDS = 0.1  # at least, for requests that are on their way
 _DRAIN_INTERVAL = 0.05
@@ -321,7 +321,7 @@ class Listener(Generic[Answers]):
         return _ACCEPTED
 
     def _back_off(self, error: OSError) -> None:
-        """Wait with accepting; the socket would report the same at every turn."""
+        """Wait with accepting; every iteration of the loop would report the same."""
         now = time.monotonic()
         if now - self._logged > _LOG_SECONDS:
             self._logged = now
