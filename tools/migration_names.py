@@ -13,7 +13,7 @@ import sys
 from itertools import groupby
 from pathlib import Path
 
-from proa.migrate.table import ACTIVATION, DROPPED, Row, rows
+from proa.migrate.table import ACTIVATION, DROPPED, OUTPUT, Row, rows
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "migration-names.md"
 HEAD = """# Names of Paddle 1.x
@@ -27,7 +27,7 @@ or layer of its own. Where there is no new name the last column says what to do.
 
 def arguments(row: Row) -> str:
     """The arguments that changed."""
-    shown = {DROPPED: "–", ACTIVATION: "applied to the result"}
+    shown = {DROPPED: "–", ACTIVATION: "applied to the result", OUTPUT: "assigned to"}
     changed = [(old, shown.get(new, new)) for old, new in row.arguments if old != new]
     return ", ".join(f"`{old}`: {new}" for old, new in changed)
 

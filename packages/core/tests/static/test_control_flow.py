@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import proa
+from proa import static
 from proa.errors import (
     InvalidArgumentError,
     InvalidTypeError,
@@ -177,3 +178,19 @@ def test_reading_a_symbolic_tensor_names_the_line() -> None:
 
     with pytest.raises(UnimplementedError, match=r"test_control_flow\.py:\d+: return"):
         f(proa.ones([2]))
+
+
+def test_a_layer_in_a_loop_has_one_set_of_parameters(static_mode: Any) -> None:
+    """The body is recorded again where a round changes a tensor around it."""
+    main, _ = static_mode
+    state = static.nn.fc(static.data("x", [None, 3]), 4)
+
+    def body(i: Any) -> Any:
+        proa.assign(static.nn.fc(state, 4, bias_attr=False), output=state)
+        return i + 1
+
+    static.nn.while_loop(lambda i: i < 2, body, [proa.zeros([1], "int64")])
+    after = static.nn.fc(state, 2, bias_attr=False)
+    names = [p.name for p in main.all_parameters()]
+    assert names == ["fc_0.w_0", "fc_0.b_0", "fc_1.w_0", "fc_2.w_0"]
+    assert after.shape == [-1, 2]

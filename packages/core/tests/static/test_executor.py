@@ -251,3 +251,14 @@ def test_state_changes_in_a_branch(static_mode: Programs) -> None:
         exe.run(feed={"x": np.array([value], "float32")})
         found.append(count.get_value().numpy()[0])
     assert found == [1, 1, 2]
+
+
+def test_an_array_of_a_scope_tensor_is_a_copy_unless_shared(static_mode: Any) -> None:
+    _, startup = static_mode
+    static.create_global_var([2], 1.0, "float32", persistable=True, name="held")
+    static.Executor().run(startup)
+    tensor = static.global_scope().find_var("held").get_tensor()
+    copied, shared = np.array(tensor), np.asarray(tensor)
+    tensor.set(np.full(2, 5, "float32"), None)
+    np.testing.assert_array_equal(copied, [1, 1])
+    np.testing.assert_array_equal(shared, [5, 5])

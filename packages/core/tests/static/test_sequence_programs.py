@@ -291,3 +291,15 @@ def test_bodies_of_loops_compute_with_sequences_of_data(
     executor.run(startup)
     (got,) = executor.run(main, {"x": create_lod_tensor(rows, [lengths])}, [h])
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+
+
+def test_a_sum_of_rows_has_the_sequences_of_the_first(static_mode: Programs) -> None:
+    """Each row of a sequence plus what was repeated for it."""
+    main, _ = static_mode
+    x = static.data("x", [-1, 2], "float32", lod_level=1)
+    repeated = snn.sequence_expand(snn.sequence_pool(x, "sum"), x)
+    total = snn.sequence_pool(x + repeated, "sum")
+    rows, lengths = np.ones((5, 2), np.float32), [2, 3]
+    feed = {"x": create_lod_tensor(rows, [lengths])}
+    (found,) = static.Executor().run(main, feed, [total])
+    np.testing.assert_array_equal(found, [[n + n * n] * 2 for n in lengths])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
@@ -20,6 +20,16 @@ class NameGenerator:
         self._counts[key] = number + 1
         return f"{self.prefix}{key}_{number}"
 
+    def mark(self) -> Callable[[], None]:
+        """What lets it count from here once more."""
+        counts = dict(self._counts)
+
+        def restore() -> None:
+            self._counts.clear()
+            self._counts.update(counts)
+
+        return restore
+
 
 _generator = NameGenerator()
 
@@ -27,6 +37,13 @@ _generator = NameGenerator()
 def unique_name(prefix: str) -> str:
     """``prefix_N`` with the next N of that prefix."""
     return _generator(prefix)
+
+
+def mark_names() -> Callable[[], None]:
+    """What lets names be counted from here once more: statements that are recorded
+    several times then make parameters of the same names.
+    """
+    return _generator.mark()
 
 
 def switch_names(generator: NameGenerator | None = None) -> NameGenerator:

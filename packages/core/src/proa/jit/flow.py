@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from proa import _core
+from proa.base.naming import mark_names
 from proa.errors import InvalidArgumentError, InvalidTypeError
 from proa.ir.body import Body
 from proa.ir.builder import make_node
@@ -271,6 +272,17 @@ def while_loop(
     return loop_with_companions(recorder, recorded_loop, condition, body, loop_vars)
 
 
+def rehearsed(function: Callable[[], Any]) -> None:
+    """Call a function as the body of a branch that is not kept.
+
+    For what must know, before it records a loop, what the loop's body reads.
+    """
+    recorder, restart_names = _recorder("rehearsed"), mark_names()
+    with _off_tape(recorder):
+        _recorded(recorder, function, None)
+    restart_names()
+
+
 def recorded_loop(
     condition: Function, body: Function, loop_vars: Sequence[Any]
 ) -> list[Any]:
@@ -297,7 +309,9 @@ def recorded_loop(
     with _off_tape(recorder):
         values = [recorder.enter(t) for t in leaves]
         carried = _Carried(values, treedef, [v.shape for v in values])
+        restart_names = mark_names()
         while True:
+            restart_names()
             test = _recorded(recorder, condition, carried)
             if test.changed:
                 raise InvalidArgumentError(

@@ -2,7 +2,8 @@
 
 `rewrite` takes and gives source code; the command `proa migrate` does so with files.
 Names and their arguments are those of the table `names.tsv`. Formatting and comments
-stay. Source code is read by libcst: ``pip install "proa[migrate]"``.
+stay. What has no equal in 2.x is called in `proa.migrate.fluid`. Source code is read by
+libcst: ``pip install "proa[migrate]"``.
 """
 
 import importlib as _importlib
@@ -13,6 +14,7 @@ from proa.errors import UnavailableError as _UnavailableError
 from proa.migrate.table import Row, rows
 
 if _typing.TYPE_CHECKING:
+    from proa.migrate import fluid as fluid
     from proa.migrate.files import File as File
     from proa.migrate.files import migrate as migrate
     from proa.migrate.files import report_page as report_page
@@ -30,6 +32,8 @@ __all__ = ["Row", "rows", *_LAZY]
 
 
 def __getattr__(name: str) -> _typing.Any:
+    if name == "fluid":  # for rewritten programs alone; without libcst
+        return _importlib.import_module("proa.migrate.fluid")
     if name not in _LAZY:
         raise AttributeError(f"module 'proa.migrate' has no attribute {name!r}")
     try:

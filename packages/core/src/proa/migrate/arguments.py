@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from proa.migrate.table import ACTIVATION, DROPPED, Row
+from proa.migrate.table import ACTIVATION, DROPPED, MARKS, OUTPUT, Row
 
 #: Dropped arguments that change no result.
 HARMLESS = {
-    "actual_shape", "cond", "force_cpu", "in_place", "inplace", "is_distributed",
-    "name", "need_clip", "numeric_stable_mode", "out", "place", "seed", "type",
+    "actual_shape", "force_cpu", "in_place", "inplace", "is_distributed",
+    "name", "need_clip", "numeric_stable_mode", "place", "seed", "type",
     "use_cudnn", "zero_copy",
 }  # fmt: skip
 
@@ -31,6 +31,7 @@ class Arguments:
         values: The given expressions by the names of the old parameters.
         dropped: Names of arguments that went away and that may matter.
         activation: The given activation, or None.
+        output: The given Variable that the result is assigned to, or None.
         added: Arguments of the new call that the old one did not have.
         leading: Expressions before all others.
     """
@@ -43,9 +44,11 @@ class Arguments:
         self.added: dict[str, cst.BaseExpression] = {}
         self.leading: list[cst.BaseExpression] = []
         renames = dict(row.arguments)
-        self.activation = next(
-            (v for n, v in self.values.items() if renames.get(n) == ACTIVATION), None
+        self.activation, self.output = (
+            next((v for n, v in self.values.items() if renames.get(n) == mark), None)
+            for mark in (ACTIVATION, OUTPUT)
         )
+        self._is_kept = False
         self.dropped = [
             name
             for name, value in self.values.items()
@@ -88,6 +91,11 @@ class Arguments:
             always or (not rule and (not gone or bool(self.dropped)))
         )
 
+    def keep(self) -> None:
+        """The new call takes the arguments as they are."""
+        self._is_kept, self.dropped = True, []
+        self.activation = self.output = None
+
     def replace(self, name: str, value: cst.BaseExpression) -> None:
         """Give an argument another value."""
         place = self._names.index(name)
@@ -104,12 +112,14 @@ class Arguments:
 
         What is given by place stays so while the places agree.
         """
+        if self._is_kept:
+            return self._given
         renames = dict(self._row.arguments)
         made = [cst.Arg(value) for value in self.leading]
         by_place = True
         for name, arg in zip(self._names, self._given, strict=True):
             new = DROPPED if name in self._removed else renames.get(name, name)
-            if new in (DROPPED, ACTIVATION):
+            if new in MARKS:
                 by_place = by_place and arg.keyword is not None
                 continue
             by_place = (

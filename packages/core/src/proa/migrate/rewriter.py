@@ -11,6 +11,7 @@ from libcst import metadata as md
 
 from proa.errors import InvalidArgumentError
 from proa.migrate.arguments import ALWAYS, Arguments, Unreadable, is_none
+from proa.migrate.blocks import BLOCKS, Blocks, as_function, leaves_block
 from proa.migrate.imports import add_enable_static, replace_imports
 from proa.migrate.rules import RULES, ByHand
 from proa.migrate.table import Row, lookup, member
@@ -102,6 +103,9 @@ class _Names(cst.CSTTransformer):
         self.news: set[str] = set()
         self.is_dynamic = False
         self._inner: set[cst.CSTNode] = set()
+        self._blocks = Blocks()
+        #: The functions that statements are in, the innermost last.
+        self._functions: list[cst.FunctionDef] = []
 
     def is_static(self) -> bool:
         """Whether the program builds and runs static programs."""
@@ -181,6 +185,10 @@ class _Names(cst.CSTTransformer):
         if row is None or not (row.new or row.rule in RULES):
             self._left(original_node.func, name, row)
             return updated_node
+        if row.is_kept:  # takes the arguments of 1.x
+            note = row.note.removeprefix(ALWAYS)
+            self._done(original_node.func, row, row.new, note)
+            return updated_node.with_changes(func=_dotted(row.new))
         try:
             return self._call(original_node, updated_node, row)
         except Unreadable:
@@ -209,6 +217,9 @@ class _Names(cst.CSTTransformer):
             self.news.add("paddle.nn")
             if row.is_class:
                 notes.append("names of parameters have a 0. before them")
+        if arguments.output is not None and not is_none(arguments.output):
+            place = cst.Arg(arguments.output)
+            result = cst.Call(_dotted("paddle.assign"), [cst.Arg(result), place])
         if arguments.note_applies():
             notes.append(row.note.removeprefix(ALWAYS))
         self._done(node.func, row, new, "; ".join(notes))
@@ -221,10 +232,32 @@ class _Names(cst.CSTTransformer):
             text = "of a tensor of one element without an axis: item()"
             self._found(node, "check", "Variable.numpy()[0]", "", text)
 
-    # -- guards
+    # -- blocks and guards
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
+        self._functions.append(node)
+
+    def leave_FunctionDef(
+        self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef
+    ) -> cst.FunctionDef:
+        self._functions.pop()
+        return updated_node
+
+    def visit_Assign(self, node: cst.Assign) -> None:
+        for target in node.targets:
+            self._note_block(target.target, node.value)
+
+    def _note_block(self, target: cst.CSTNode, value: cst.BaseExpression) -> None:
+        """Remember an object whose methods begin blocks."""
+        name = self._old_name(value.func) if isinstance(value, cst.Call) else None
+        row = None if name is None else lookup(name)
+        if row is not None and row.old in BLOCKS:
+            self._blocks.assigned(target, row.old)
+
     def leave_With(
         self, original_node: cst.With, updated_node: cst.With
-    ) -> cst.With | cst.FlattenSentinel[cst.BaseStatement]:
+    ) -> cst.BaseStatement | cst.FlattenSentinel[cst.BaseStatement]:
+        if self._blocks.call_of(original_node) is not None:
+            return self._block(original_node, updated_node)
         kept = []
         for old, item in zip(original_node.items, updated_node.items, strict=True):
             guard = isinstance(old.item, cst.Call) and self._is_guard(old.item.func)
@@ -237,6 +270,17 @@ class _Names(cst.CSTTransformer):
             return updated_node.with_changes(items=kept)
         return cst.FlattenSentinel(_unindented(updated_node))
 
+    def _block(self, node: cst.With, updated: cst.With) -> cst.BaseStatement:
+        call = node.items[0].item
+        old = cst.Module([]).code_for_node(call)
+        if leaves_block(node):
+            text = "a function that is decorated by it, without return and yield"
+            self._found(call, "by hand", f"with {old}", "", text)
+            return updated
+        self._found(call, "rewritten", f"with {old}", f"@{old}", "")
+        around = self._functions[-1] if self._functions else None
+        return as_function(node, updated, around)
+
     def _is_guard(self, func: cst.BaseExpression) -> bool:
         name = self._old_name(func)
         row = None if name is None else lookup(name)
@@ -244,6 +288,8 @@ class _Names(cst.CSTTransformer):
 
     def visit_With(self, node: cst.With) -> None:
         for each in node.items:
+            if each.asname is not None:
+                self._note_block(each.asname.name, each.item)
             if isinstance(each.item, cst.Call) and self._is_guard(each.item.func):
                 self._inner.add(each.item.func)
                 self.is_dynamic = True

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import libcst as cst
 
 from proa.migrate.arguments import Arguments, is_false, is_true
-from proa.migrate.table import Row
+from proa.migrate.table import FLUID, Row
 
 
 class ByHand(Exception):
@@ -41,7 +41,8 @@ def _brelu(row: Row, arguments: Arguments) -> str:
 def _broadcast(row: Row, arguments: Arguments) -> str:
     axis = arguments.values.get("axis")
     if axis is not None and cst.Module([]).code_for_node(axis) != "-1":
-        raise ByHand("axis: reshape y so that it broadcasts from the last axis")
+        arguments.keep()
+        return f"{FLUID}layers.{row.old.rpartition('.')[2]}"
     arguments.handled("axis")
     return row.new
 
@@ -88,6 +89,22 @@ def _embedding(row: Row, arguments: Arguments) -> str:
         raise ByHand("size: give both sizes, one by one")
     arguments.leading = [element.value for element in size.elements]
     return row.new
+
+
+def _increment(row: Row, arguments: Arguments) -> str:
+    in_place = arguments.values.get("in_place")
+    if in_place is None or is_true(in_place):
+        arguments.handled("in_place")
+        return row.new
+    arguments.keep()
+    return f"{FLUID}layers.increment"
+
+
+def _matmul(row: Row, arguments: Arguments) -> str:
+    if "alpha" not in arguments.values:
+        return row.new
+    arguments.keep()
+    return f"{FLUID}layers.matmul"
 
 
 def _cross_entropy(row: Row, arguments: Arguments) -> str:
@@ -195,7 +212,9 @@ RULES: dict[str, Rule] = {
     "data": _data,
     "dropout": _dropout,
     "hard_sigmoid": _default("slope", "slope", "0.2"),
+    "increment": _increment,
     "leaky_relu": _default("alpha", "negative_slope", "0.02"),
+    "matmul": _matmul,
     "nearest": _resized("nearest"),
     "pool2d": _pool(layer=False),
     "resample": _resized(None),

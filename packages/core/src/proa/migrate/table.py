@@ -15,6 +15,11 @@ PATH = Path(__file__).with_name("names.tsv")
 DROPPED = "-"
 #: In place of a new name: an activation that is applied to the result.
 ACTIVATION = "@"
+#: In place of a new name: a Variable that the result is assigned to.
+OUTPUT = ">"
+MARKS = (DROPPED, ACTIVATION, OUTPUT)
+#: Of what has no equal in 2.x; it has the names and arguments of 1.x.
+FLUID = "paddle.migrate.fluid."
 
 
 @dataclass(frozen=True)
@@ -40,13 +45,18 @@ class Row:
         """Whether the new name is one of a class."""
         return self.new.rpartition(".")[2][:1].isupper()
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether the new name takes the arguments of the old one."""
+        return self.new.startswith(FLUID) and not self.rule
+
     def new_order(self, new: str) -> list[str]:
         """The parameters of the new name, in order."""
         try:
             parameters = inspect.signature(found(new)).parameters.values()
         except (AttributeError, TypeError, ValueError):
             kept = [new for _, new in self.arguments]
-            return [new for new in kept if new not in (DROPPED, ACTIVATION)]
+            return [new for new in kept if new not in MARKS]
         kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD,)
         return [p.name for p in parameters if p.kind in kinds]
 

@@ -7,7 +7,7 @@ in which the list was made, so that the loop carries it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from proa import _core
@@ -34,7 +34,7 @@ def length(program: Program, array: TensorArray) -> Tensor:
     """How many entries there are, int64 (1,)."""
     if array.stack is None:
         return ops.full(shape=[1], value=len(array), dtype="int64")
-    return _count(array.stack)
+    return count_rows(array.stack)
 
 
 def write(program: Program, x: Tensor, i: Tensor, array: TensorArray) -> None:
@@ -50,7 +50,7 @@ def write(program: Program, x: Tensor, i: Tensor, array: TensorArray) -> None:
             f"[array_write] entries of an array must be {stack.dtype.name} with "
             f"{stack.ndim - 1} axes, got {x.dtype.name} with {x.ndim}"
         )
-    count, place, entry = _count(stack), _place(i), ops.unsqueeze(x, axis=[0])
+    count, place, entry = count_rows(stack), _place(i), ops.unsqueeze(x, axis=[0])
 
     def replaced() -> Tensor:
         return ops.index_put(stack, ops.unsqueeze(place, axis=[1]), entry)
@@ -72,7 +72,7 @@ def _place(i: Tensor) -> Tensor:
     return ops.cast(ops.reshape(i, shape=[1]), dtype="int64")
 
 
-def _count(stack: Tensor) -> Tensor:
+def count_rows(stack: Tensor) -> Tensor:
     size = ops.cast(number_of(stack.shape[0]), dtype="int64")
     return ops.reshape(size, shape=[1])
 
@@ -90,19 +90,30 @@ def _stack_of(program: Program, array: TensorArray, like: Tensor | None) -> Tens
             "[array_read] expected an array with an entry, got one that nothing was "
             "written to"
         )
-    recorder = program.recorder
-    with _outside(recorder, array.depth):
+
+    def begun() -> Tensor:
         if array:
-            made = ops.stack(*array, axis=0)
-        else:
-            assert like is not None
-            shape = [0, *(max(int(n), 0) for n in like.shape)]
-            made = ops.full(shape=shape, value=0, dtype=like.dtype)
+            return ops.stack(*array, axis=0)
+        assert like is not None
+        shape = [0, *(max(int(n), 0) for n in like.shape)]
+        return ops.full(shape=shape, value=0, dtype=like.dtype)
+
+    array.stack = hoisted(program.recorder, array.depth, begun)
+    array.clear()
+    return array.stack
+
+
+def hoisted(
+    recorder: ProgramRecorder, depth: int, make: Callable[[], Tensor]
+) -> Tensor:
+    """A Variable that is made in front of bodies deeper than this, which may assign it
+    from round to round.
+    """
+    with _outside(recorder, depth):
+        made = make()
         if not made._is_symbolic:
             (made,) = recorder("assign", [made], {})
-    array.stack = made
-    array.clear()
-    for body in recorder.bodies[array.depth :]:
+    for body in recorder.bodies[depth:]:
         body.adopt(made)
     return made
 

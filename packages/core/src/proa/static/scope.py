@@ -95,7 +95,9 @@ class ScopeTensor:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         array = self.numpy()
-        return array if dtype is None else array.astype(dtype)
+        if dtype is not None and array.dtype != dtype:
+            return array.astype(dtype)
+        return array.copy() if copy else array
 
     def shape(self) -> list[int]:
         """Its sizes."""

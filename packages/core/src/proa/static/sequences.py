@@ -91,18 +91,29 @@ def with_lengths_fed(program: Program, feed: Mapping[str, Any]) -> Mapping[str, 
 
 
 def share(program: Program, node: Node) -> None:
-    """Let what a node makes row by row have the sequences of what it reads."""
+    """Let what a node makes row by row have the sequences of what it reads: of several,
+    those that have as many rows, and else, where all must have as many, the first ones.
+    """
     held = program.sequences
-    read = [v for v in node.inputs if v is not None and v in held]
-    if not read:
-        return
+    read = [held[v] for v in node.inputs if v is not None and v in held]
+    if read and not _share(held, node, {id(own): own for own in read}):
+        _share(held, node, dict.fromkeys(map(id, read), read[0]))
+
+
+def _share(
+    held: dict[Value, RowSequences], node: Node, groups: Mapping[int, RowSequences]
+) -> bool:
+    """Give the node's outputs the sequences of one of the groups; whether its shapes
+    can be inferred where each group has a number of rows of its own.
+    """
     probes: dict[int, tuple[int, RowSequences]] = {}
     inputs: list[Any] = []
     for value in node.inputs:
-        own = held.get(value) if value is not None else None
-        if value is None or own is None:
+        found = held.get(value) if value is not None else None
+        if value is None or found is None:
             inputs.append(value)
             continue
+        own = groups[id(found)]
         size = value.shape[0]
         if size < 0:
             size = probes.setdefault(id(own), (_PROBE + 2 * len(probes), own))[0]
@@ -112,11 +123,12 @@ def share(program: Program, node: Node) -> None:
     try:
         specs = infer(node.op, inputs, node.attrs)
     except Error:
-        return
+        return False
     sizes = dict(reversed(list(probes.values())))
     for value, (_, shape) in zip(node.outputs, specs, strict=True):
         if shape and shape[0] in sizes:
             held[value] = sizes[shape[0]]
+    return True
 
 
 def copied_sequences(

@@ -1,0 +1,27 @@
+"""What programs of Paddle 1.x call and 2.x has no equal for.
+
+Programs that `proa migrate` has rewritten import it; other programs do not need it. It
+has the modules and names of ``paddle.fluid``, as far as the table of names refers to
+them, with the arguments and the results that they had.
+"""
+
+from proa.base.public import publish as _publish
+from proa.migrate.fluid import dataset, dygraph, io, layers, metrics, nets, reader
+from proa.migrate.fluid.feeding import (
+    DataFeeder,
+    create_random_int_lodtensor,
+    memory_optimize,
+    release_memory,
+)
+
+__all__ = [
+    "DataFeeder", "create_random_int_lodtensor", "dataset", "dygraph", "io", "layers",
+    "memory_optimize", "metrics", "nets", "reader", "release_memory",
+]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+_publish(__name__)

@@ -1,0 +1,38 @@
+"""`paddle.fluid.layers`: what has no equal in 2.x."""
+
+from proa.base.public import publish as _publish
+from proa.migrate.fluid.layers.cells import *  # noqa: F403
+from proa.migrate.fluid.layers.cells import __all__ as _cells
+from proa.migrate.fluid.layers.filling import *  # noqa: F403
+from proa.migrate.fluid.layers.filling import __all__ as _filling
+from proa.migrate.fluid.layers.flow import IfElse, Switch, While
+from proa.migrate.fluid.layers.images import *  # noqa: F403
+from proa.migrate.fluid.layers.images import __all__ as _images
+from proa.migrate.fluid.layers.labels import *  # noqa: F403
+from proa.migrate.fluid.layers.labels import __all__ as _labels
+from proa.migrate.fluid.layers.losses import *  # noqa: F403
+from proa.migrate.fluid.layers.losses import __all__ as _losses
+from proa.migrate.fluid.layers.recurrence import DynamicRNN, StaticRNN
+from proa.migrate.fluid.layers.recurrent import *  # noqa: F403
+from proa.migrate.fluid.layers.recurrent import __all__ as _recurrent
+from proa.migrate.fluid.layers.values import *  # noqa: F403
+from proa.migrate.fluid.layers.values import __all__ as _values
+from proa.migrate.fluid.schedules import (
+    cosine_decay,
+    exponential_decay,
+    inverse_time_decay,
+    natural_exp_decay,
+)
+
+__all__ = [
+    *_cells, *_filling, *_images, *_labels, *_losses, *_recurrent, *_values,
+    "DynamicRNN", "IfElse", "StaticRNN", "Switch", "While", "cosine_decay",
+    "exponential_decay", "inverse_time_decay", "natural_exp_decay",
+]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+_publish(__name__)
