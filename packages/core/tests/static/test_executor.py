@@ -43,6 +43,12 @@ def test_feeds_that_do_not_fit_name_the_variable() -> None:
         exe.run(feed=3, fetch_list=[out])  # type: ignore[arg-type]
     with pytest.raises(InvalidTypeError, match="'x' must be fed an array"):
         exe.run(feed={**good, "x": x}, fetch_list=[out])
+    odd: Any
+    for odd in (None, "abc", [[1, 2], [3]], {}, np.array(["a"]), np.array([None])):
+        with pytest.raises(
+            InvalidArgumentError, match="'x' must be fed an array of numbers, got the"
+        ):
+            exe.run(feed={**good, "x": odd}, fetch_list=[out])
     assert exe.run(feed={**good, "unused": ONES}, fetch_list=[out])[0] == 8
 
 

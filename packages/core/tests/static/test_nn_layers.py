@@ -168,6 +168,9 @@ def test_a_fully_connected_layer_adds_up_its_inputs(static_mode: Programs) -> No
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
     with pytest.raises(InvalidArgumentError, match="num_flatten_dims"):
         snn.fc(_data("c", a), 5, num_flatten_dims=2)
+    for wrong in (a, [], [a]):
+        with pytest.raises(InvalidTypeError, match="x must be a Variable or a list"):
+            snn.fc(wrong, 5)
     with pytest.raises(InvalidArgumentError, match="weight_attr"):
         snn.fc(_data("d", a), 5, weight_attr=[RANDOM, RANDOM])
 

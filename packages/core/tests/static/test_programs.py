@@ -77,8 +77,10 @@ def test_programs_do_not_mix(static_mode: Programs) -> None:
         pytest.raises(InvalidArgumentError, match="'x' of another"),
     ):
         x + 1
-    with pytest.raises(AlreadyExistsError, match="'x'"):
-        static.data("x", [2])
+    assert static.data("x", [2]) is x
+    for shape, dtype in (([3], "float32"), ([2], "int64")):
+        with pytest.raises(AlreadyExistsError, match="'x'"):
+            static.data("x", shape, dtype)
     with pytest.raises(InvalidTypeError, match="main_program"):
         static.program_guard(3).__enter__()  # type: ignore[arg-type]
 

@@ -141,12 +141,16 @@ class Executor:
         builds = _core.set_builds_here(False)
         enabled = _core.set_grad_enabled(False)
         try:
-            fed = [
-                _core.from_numpy(x, False)
-                if type(x) is np.ndarray
-                else _fed_tensor(program, name, x)
-                for name, x in feed.items()
-            ]
+            try:
+                fed = [
+                    _core.from_numpy(x, False)
+                    if type(x) is np.ndarray
+                    else _fed_tensor(program, name, x)
+                    for name, x in feed.items()
+                ]
+            except (InvalidArgumentError, InvalidTypeError):
+                _refuse_feed(program, feed)
+                raise
             fetched = _fetch_key(fetch_list)
             key = (
                 id(program), program.version, tuple(feed), _core.call_key(fed), fetched,
@@ -388,6 +392,22 @@ def _fed_tensor(program: Program, name: str, given: Any) -> Tensor:
         return to_tensor(np.asarray(given))
     value = program.data.get(name)
     return to_tensor(given, None if value is None else value.dtype)
+
+
+def _refuse_feed(program: Program, feed: Mapping[str, Any]) -> None:
+    """Name what is no array of numbers."""
+    for name, given in feed.items():
+        if isinstance(given, Tensor):
+            continue
+        try:
+            _fed_tensor(program, name, given)
+        except (InvalidArgumentError, InvalidTypeError) as error:
+            shown = repr(given)
+            shown = shown if len(shown) <= 60 else f"{shown[:57]}..."
+            raise type(error)(
+                f"[Executor.run] {name!r} must be fed an array of numbers, got the "
+                f"{type(given).__name__} {shown}"
+            ) from None
 
 
 def _fetch_key(fetch_list: Any) -> tuple[Any, ...]:

@@ -173,7 +173,12 @@ class Program:
         return value
 
     def add_data(self, name: str, dtype: str, shape: Sequence[int]) -> Variable:
-        """An input that runs are fed."""
+        """An input that runs are fed; one of this name, dtype and shape that exists is
+        given again.
+        """
+        known = self.data.get(name)
+        if known is not None and (known.dtype, known.shape) == (dtype, tuple(shape)):
+            return self.vars[name]
         value = self._input(name, dtype, shape)
         self.data[name] = value
         made = Variable(value, self.recorder)

@@ -243,12 +243,16 @@ def data(
 
     Raises:
         PreconditionNotMetError: In dynamic mode.
-        AlreadyExistsError: If the program has a Variable of this name.
+        AlreadyExistsError: If the program has another Variable of this name; data of
+            the same dtype and shape are given again.
     """
     builder = require_static("data")
     sizes = [-1 if n is None else int(n) for n in shape]
     kind = as_dtype("default" if dtype is None else dtype).name
+    known = name in builder._main().data
     made = builder._main().add_data(name, kind, sizes)
+    if known:
+        return made
     made.stop_gradient = True
     if lod_level:
         declare(builder._main(), made, lod_level)

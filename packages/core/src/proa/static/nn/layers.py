@@ -65,12 +65,18 @@ def fc(
 
     Raises:
         PreconditionNotMetError: In dynamic mode.
+        InvalidTypeError: If x is no Variable, or list of them.
         InvalidArgumentError: If num_flatten_dims is out of range, or what is flattened
             has symbolic sizes.
     """
     layer = layer_name("fc", "fc", name)
     check_activation("fc", activation)
-    inputs: list[Tensor] = list(x) if not isinstance(x, Tensor) else [x]
+    inputs: list[Any] = list(x) if isinstance(x, (list, tuple)) else [x]
+    if not inputs or not all(isinstance(one, Tensor) for one in inputs):
+        raise InvalidTypeError(
+            "[static.nn.fc] x must be a Variable or a list of Variables, got "
+            f"{type(x).__name__}"
+        )
     total: Any = None
     for one, attr in zip(inputs, _attr_of_each(weight_attr, len(inputs)), strict=True):
         kept = one.ndim - 1 if num_flatten_dims == -1 else num_flatten_dims
