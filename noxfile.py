@@ -226,17 +226,7 @@ def lint(session: nox.Session) -> None:
     files = cpp_files()
     if files:
         session.run("clang-format", "--dry-run", "-Werror", *files, silent=False)
-    commands = sorted(ROOT.glob("build/ctest/*/compile_commands.json"))
-    if not (shutil.which("clang-tidy") and commands):
-        session.log("clang-tidy left out: it and a `nox -s ctest` build are needed")
-        return
-    for folder in (path.parent for path in commands):
-        own = f"packages/{folder.name}/"
-        sources = [f for f in files if f.startswith(own) and f.endswith(".cc")]
-        # GCC's default, which is not in the commands.
-        session.run("clang-tidy", "--quiet", "--extra-arg=-std=gnu++17",
-                    "-p", str(folder), *(f for f in sources if "/tests/" not in f),
-                    external=True)  # fmt: skip
+    session.run("python", "tools/clang_tidy.py", *session.posargs)
 
 
 @nox.session(reuse_venv=True)

@@ -28,6 +28,7 @@
 #include <utility>
 #include <vector>
 
+// NOLINTBEGIN(readability-identifier-naming): the names are Paddle Inference's.
 namespace proa {
 namespace inference {
 
@@ -286,14 +287,18 @@ class Predictor {
 
   std::vector<std::string> GetInputNames() const {
     std::vector<std::string> names;
-    for (int32_t i = 0; i < proa_input_count(get()); ++i) {
+    const int32_t count = proa_input_count(get());
+    names.reserve(static_cast<std::size_t>(count));
+    for (int32_t i = 0; i < count; ++i) {
       names.emplace_back(proa_input_name(get(), i));
     }
     return names;
   }
   std::vector<std::string> GetOutputNames() const {
     std::vector<std::string> names;
-    for (int32_t i = 0; i < proa_output_count(get()); ++i) {
+    const int32_t count = proa_output_count(get());
+    names.reserve(static_cast<std::size_t>(count));
+    for (int32_t i = 0; i < count; ++i) {
       names.emplace_back(proa_output_name(get(), i));
     }
     return names;
@@ -452,6 +457,7 @@ using PaddlePredictor [[deprecated("use Predictor")]] = Predictor;
 
 }  // namespace inference
 }  // namespace proa
+// NOLINTEND(readability-identifier-naming)
 
 #ifndef PROA_NO_PADDLE_INFER
 namespace paddle_infer = proa::inference;

@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <vector>
 
+// NOLINTBEGIN(readability-identifier-naming): the names are Paddle Inference's.
 namespace proa {
 namespace inference {
 
@@ -193,5 +194,6 @@ class Tensor {
 
 }  // namespace inference
 }  // namespace proa
+// NOLINTEND(readability-identifier-naming)
 
 #endif  // PROA_INFERENCE_TENSOR_HPP_

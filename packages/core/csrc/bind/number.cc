@@ -68,7 +68,7 @@ PyObject* matrix_product(PyObject* a, PyObject* b) {
 }
 
 Tensor one_element(PyObject* self, const char* what) {
-  const Tensor x = dense(Tensor::share(impl_of(self)));
+  Tensor x = dense(Tensor::share(impl_of(self)));
   require_value(x.get(), what);
   if (x.numel() != 1) {
     throw Error(ErrorKind::kInvalidArgument, std::string("[") + what +

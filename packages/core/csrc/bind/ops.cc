@@ -34,7 +34,7 @@ const Binding*& bound_to(PyObject* home) {
 bool init_home_type() {
   static PyType_Slot slots[] = {{0, nullptr}};
   static PyType_Spec spec = {"proa._core.OperatorHome", 0, 0, Py_TPFLAGS_DEFAULT, slots};
-  spec.basicsize = static_cast<int>(PyModule_Type.tp_basicsize + sizeof(Binding*));
+  spec.basicsize = static_cast<int>(PyModule_Type.tp_basicsize + sizeof(void*));
   PyObject* base = reinterpret_cast<PyObject*>(&PyModule_Type);
   home_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpecWithBases(&spec, base));
   return home_type != nullptr;
