@@ -87,6 +87,10 @@ ISA_CODE = re.compile(
 ISA_FILES = re.compile(
     r".*/csrc/portable/(?:base/cpu\.cc|simd/vec\w*\.h|.*\.\w+\.(?:cc|h))"
 )
+# Code that uses public names alone of core and of the other packages.
+OUTSIDE_CORE = re.compile(r"packages/(?!core/|alias/)\w+/src/|benchmarks/|examples/")
+# Families of kernels that have a file of rows, and one of records, for each kind.
+FAMILY_ROWS = {"elementwise": ("activation", "binary", "unary")}
 # A function of which each instruction set would have a copy under one symbol.
 UNINLINED = re.compile(r"\s*(?:static\s+)?(?:inline|constexpr)\b[^=;]*\(")
 # Comments, strings and characters, which no ban is about.
@@ -275,6 +279,83 @@ def portable_code(root: Path, files: list[str]) -> Iterator[Breach]:
             yield Breach(name, 1, rule)
 
 
+def private_names(root: Path, files: list[str]) -> Iterator[Breach]:
+    """Packages built on core, and the benchmarks, read no private name of another."""
+    own: dict[str, list[str]] = {}
+    for name in files:
+        found = OUTSIDE_CORE.match(name)
+        if found and name.endswith(".py"):
+            own.setdefault(found[0], []).append(name)
+    for names in own.values():
+        trees = {name: ast.parse((root / name).read_text()) for name in names}
+        defined = {n for tree in trees.values() for n in _private_definitions(tree)}
+        for name, tree in trees.items():
+            for line, private in _private_reads(tree, defined):
+                rule = "a private name of another package is not read (proa.runtime)"
+                yield Breach(name, line, f"{rule}, got {private}")
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_") and not name.endswith("__") and name != "_"
+
+
+def _private_definitions(tree: ast.AST) -> Iterator[str]:
+    """What a module defines itself: functions, classes, variables and attributes."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr
+
+
+def _private_reads(tree: ast.AST, defined: set[str]) -> Iterator[tuple[int, str]]:
+    """Private names of ours that a module reads and its package does not define."""
+    foreign = (
+        set()
+    )  # modules of the standard library and of others, by their names here
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            named = [(a.asname or a.name.split(".")[0], a.name) for a in node.names]
+            foreign |= {n for n, module in named if not module.startswith("proa")}
+            modules = [module for _, module in named]
+        elif isinstance(node, ast.ImportFrom):
+            modules = [f"{node.module or ''}.{a.name}" for a in node.names]
+        else:
+            continue
+        for module in modules:
+            parts = module.split(".")
+            private = [p for p in parts[1:] if _is_private(p) and p not in defined]
+            if parts[0].startswith("proa") and private:
+                yield node.lineno, module
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Attribute) or not _is_private(node.attr):
+            continue
+        base = node.value
+        known = isinstance(base, ast.Name) and base.id in {*foreign, "self", "cls"}
+        if not known and node.attr not in defined:
+            yield node.lineno, ast.unparse(node)
+
+
+def kernel_families(files: list[str]) -> Iterator[Breach]:
+    """What belongs to a folder of kernels is found by the folder's name."""
+    core = "packages/core/"
+    folder = re.compile(rf"{core}csrc/portable/(kernels|simd)/(\w+)/")
+    present = set(files)
+    for kind, family in sorted({f.groups() for n in files if (f := folder.match(n))}):
+        if kind == "simd":
+            needed = [f"csrc/tests/{family}_test.cc", f"csrc/bench/{family}_bench.cc"]
+        else:  # rows and the records of their tests; the benchmark is a function
+            rows = FAMILY_ROWS.get(family, (family,))
+            needed = [f"src/proa/schema/ops/{name}.py" for name in rows]
+            needed += [f"tests/ops/samples/{name}.py" for name in rows]
+        for name in needed:
+            if core + name not in present:
+                rule = f"the kernels of {family} have {name}, which is not there"
+                yield Breach(f"{core}csrc/portable/{kind}/{family}", 1, rule)
+
+
 def versions(root: Path, files: list[str]) -> Iterator[Breach]:
     """A `__version__` written in a package is that of its pyproject.toml."""
     for name in files:
@@ -354,6 +435,8 @@ def main() -> int:
         *leftovers(files),
         *includes(ROOT, files),
         *portable_code(ROOT, files),
+        *private_names(ROOT, files),
+        *kernel_families(files),
         *versions(ROOT, files),
         *(breach for library in options.library for breach in symbols(library)),
     ]

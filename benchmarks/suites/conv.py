@@ -14,9 +14,8 @@ import numpy as np
 from harness import Case, Work
 
 import proa
-from proa import _core
+from proa.runtime import operators as ops
 
-ops = _core.ops
 RNG = np.random.default_rng(0)
 
 

@@ -10,7 +10,8 @@ from harness import Case, Work
 
 import proa
 import proa.nn.functional as F
-from proa import _core, nn
+from proa import nn
+from proa.runtime import operators as ops
 
 #: The contenders of each call, by its name. They return what can be compared.
 Calls = dict[str, dict[str, Work]]
@@ -200,9 +201,7 @@ def quant(torch: Any) -> Calls:
         return (x / 0.03125).round().clamp(-127, 127).to(torch.int8)
 
     return {
-        "quantize": _call(
-            torch, lambda x: _core.ops.quantize(x, step, axis=0), theirs, x
-        )
+        "quantize": _call(torch, lambda x: ops.quantize(x, step, axis=0), theirs, x)
     }
 
 

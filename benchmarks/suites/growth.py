@@ -21,10 +21,11 @@ import numpy as np
 from harness import Case, Work
 
 import proa
-from proa import _core, nn
+from proa import nn
 from proa.ir import Builder, Program, from_bytes, read, to_bytes, write
 from proa.ir.file import to_parts
 from proa.ir.passes import optimize
+from proa.runtime import engine_from_bytes
 
 #: Numbers of layers. What a phase touches is beyond the caches at every size: of
 #: smaller networks the exponent would be that of the caches.
@@ -147,7 +148,7 @@ def _optimize(n: int, folder: Path) -> Work:
 def _plan(n: int, folder: Path) -> Work:
     raw = to_bytes(_chain(n))
     x = np.ones((4, WIDTH), np.float32)
-    return lambda: _core.Engine.from_bytes(raw, verify=False).run([x])
+    return lambda: engine_from_bytes(raw).run([x])
 
 
 def _save(n: int, folder: Path) -> Work:

@@ -17,10 +17,10 @@ import peers
 from harness import Case, Work
 
 import proa
-from proa import _core
+from proa.runtime import load_engine
+from proa.runtime import operators as ops
 from proa.static import InputSpec
 
-ops = _core.ops
 RNG = np.random.default_rng(0)
 
 SQUARES = (64, 128, 256, 512, 1024, 2048)
@@ -125,5 +125,5 @@ def _packed_int8(m: int, k: int, n: int) -> Case:
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "layer.proa")
         proa.jit.save(layer, path, input_spec=[InputSpec([m, k], "int8", "x")])
-        engine = _core.Engine.load(path, proa.get_num_threads())
+        engine = load_engine(path)
     return _int8_case("int8 packed", lambda: engine.run([x]), x, w, packed=True)

@@ -1,4 +1,4 @@
-"""What belongs to a family of kernels is found by the name of its folder."""
+"""Each family of kernels has a benchmark (and rows and records: `tools/arch.py`)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ ROOT = Path(__file__).parents[2]
 CORE = ROOT / "packages" / "core"
 KERNELS = CORE / "csrc" / "portable" / "kernels"
 FAMILIES = sorted(path.name for path in KERNELS.iterdir() if path.is_dir())
-#: Families of one folder of kernels that have a file of rows for each kind.
-ROWS = {"elementwise": ("activation", "binary", "unary")}
 #: Calls whose results are random.
 RANDOM = {"uniform", "normal"}
 
@@ -24,13 +22,6 @@ RANDOM = {"uniform", "normal"}
 def suite(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     return importlib.import_module("suites.families")
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_a_family_has_rows_and_records(family: str) -> None:
-    for name in ROWS.get(family, (family,)):
-        assert (CORE / "src" / "proa" / "schema" / "ops" / f"{name}.py").is_file()
-        assert (CORE / "tests" / "ops" / "samples" / f"{name}.py").is_file()
 
 
 def test_each_family_has_a_benchmark(suite: Any) -> None:

@@ -298,3 +298,40 @@ def test_coverage_leaves_distributed_training_and_devices_out():
     assert api_coverage.in_scope(row | {"area": "static.nn"})
     assert not api_coverage.in_scope(row | {"area": "distributed"})
     assert not api_coverage.in_scope(row | {"name": "paddle.device.cuda.synchronize"})
+
+
+@pytest.mark.parametrize(
+    ("code", "read"),
+    [
+        ("from proa import _core\n", "proa._core"),
+        ("import proa._core\n", "proa._core"),
+        ("def f(x):\n    return x._handle\n", "x._handle"),
+        ("import proa\nproa.nn._parts\n", "proa.nn._parts"),
+    ],
+)
+def test_a_private_name_of_another_package_is_found(tmp_path, code, read):
+    files = write(tmp_path, "packages/slim/src/proa_slim/x.py", code)
+    (breach,) = arch.private_names(tmp_path, files)
+    assert breach.rule.endswith(f"got {read}")
+
+
+def test_private_names_of_the_package_itself_are_fine(tmp_path):
+    folder = "packages/slim/src/proa_slim"
+    files = [
+        *write(tmp_path, f"{folder}/a.py", "class A:\n    def _f(self): pass\n"),
+        *write(tmp_path, f"{folder}/b.py", "import os\nA()._f()\nos._exit(0)\n"),
+        *write(tmp_path, f"{folder}/c.py", "from proa_slim.a import A as _A\n_A()\n"),
+    ]
+    assert not list(arch.private_names(tmp_path, files))
+
+
+def test_a_family_of_kernels_without_tests_is_found():
+    kernel = f"{CSRC}/portable/kernels/pool/max_pool2d.cc"
+    rows = "packages/core/src/proa/schema/ops/pool.py"
+    records = "packages/core/tests/ops/samples/pool.py"
+    assert not list(arch.kernel_families([kernel, rows, records]))
+    (breach,) = arch.kernel_families([kernel, rows])
+    assert "tests/ops/samples/pool.py" in breach.rule
+    gemm = [f"{CSRC}/portable/simd/gemm/gemm.cc", f"{CSRC}/tests/gemm_test.cc"]
+    (breach,) = arch.kernel_families(gemm)
+    assert "bench/gemm_bench.cc" in breach.rule

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from os import PathLike, fspath
+from types import ModuleType
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
@@ -34,9 +35,14 @@ __all__ = [
     "load_engine",
     "machine",
     "multiplies_bfloat16",
+    "operators",
     "replace_memory",
     "suits_winograd",
 ]
+
+#: The operators of the table as functions, by name: what `call_operator` calls. They do
+#: not check the number of outputs, and a benchmark times them alone.
+operators: ModuleType = _core.ops
 
 
 class Engine(Protocol):
@@ -193,7 +199,7 @@ def call_operator(
         InvalidArgumentError: If there is no such operator, or inputs or attributes are
             not those that it takes.
     """
-    operator = getattr(_core.ops, name, None)
+    operator = getattr(operators, name, None)
     if operator is None:
         raise InvalidArgumentError(
             f"[call_operator] expected the name of an operator, got {name!r}"

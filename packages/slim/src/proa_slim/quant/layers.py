@@ -143,7 +143,7 @@ class QuantizedConvNorm(Layer):
         return self.inner.weight * used.reshape(along)
 
     def _shift(self) -> Any:
-        shift = self.norm._mean * self._factor() * -1.0
+        shift = statistics_of(self.norm).mean * self._factor() * -1.0
         return shift if self.norm.bias is None else self.norm.bias + shift
 
     def forward(self, x: Any) -> Any:
