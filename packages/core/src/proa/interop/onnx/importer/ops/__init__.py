@@ -17,6 +17,7 @@ from proa.interop.onnx.importer.ops import (
     picture,
     pooling,
     quantized,
+    random,
     recurrent,
     reduction,
     resize,
@@ -30,6 +31,6 @@ from proa.interop.onnx.importer.ops import (
 __all__ = [
     "attention", "classical", "convolution", "detection", "elementwise", "flow",
     "index", "linear", "linear_attention", "loss", "microsoft", "norm", "optimizer",
-    "picture", "pooling", "quantized", "recurrent", "reduction", "resize", "sample",
-    "sequence", "shape", "signal", "trees",
+    "picture", "pooling", "quantized", "random", "recurrent", "reduction", "resize",
+    "sample", "sequence", "shape", "signal", "trees",
 ]  # fmt: skip
