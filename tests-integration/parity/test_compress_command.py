@@ -7,6 +7,7 @@ import pytest
 
 import proa
 from proa import nn
+from proa.errors import PreconditionNotMetError, UnimplementedError
 
 
 @pytest.fixture(scope="module")
@@ -70,3 +71,27 @@ def test_a_paddle_model_is_pruned_until_it_is_fast_enough(network, tmp_path):
     found = proa_slim.compress(model, data, recipe, tmp_path, progress=False)
     assert found.chosen.multiply_adds <= found.tried[0].multiply_adds / 2
     assert 0 < found.chosen.milliseconds <= 1e3
+
+
+def test_auto_compression_exports_what_it_made_as_onnx(network, tmp_path):
+    onnx, ort = pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
+    from proa_slim.auto_compression import AutoCompression
+
+    proa.jit.save(network, str(tmp_path / "net.proa"), SPEC)
+    x = np.random.default_rng(0).standard_normal((600, 1, 8, 8)).astype("float32")
+    made = AutoCompression(
+        tmp_path / "net.proa", [x], save_dir=tmp_path / "small", config={"max_drop": 5}
+    )
+    with pytest.raises(PreconditionNotMetError, match="made, got none"):
+        made.export_onnx()
+    found = made.compress()
+    with pytest.raises(UnimplementedError, match="onnxruntime, got 'tensorrt'"):
+        made.export_onnx(deploy_backend="tensorrt")
+    path = made.export_onnx()
+    assert path == tmp_path / "small" / "ONNX" / "quant_model.onnx"
+    session = ort.InferenceSession(path, providers=["CPUExecutionProvider"])
+    (theirs,) = session.run(None, {"image": x})
+    own = proa.jit.load(str(found.path))(proa.to_tensor(x)).numpy()
+    assert (theirs.argmax(1) == own.argmax(1)).mean() >= 0.995
+    kinds = {node.op_type for node in onnx.load(path).graph.node}
+    assert {"QuantizeLinear", "DequantizeLinear"} <= kinds

@@ -4,7 +4,9 @@ import json
 
 import pytest
 
-from proa.errors import InvalidArgumentError, PreconditionNotMetError
+import proa
+from proa.errors import InvalidArgumentError, NotFoundError, PreconditionNotMetError
+from proa_slim.analysis import TableLatencyPredictor
 from proa_slim.search import Block, ChoiceSpace, LatencyTable, Search, bench
 
 
@@ -58,7 +60,7 @@ def test_a_search_keeps_to_a_time(tmp_path):
 def test_bad_files_and_shapes_are_refused(tmp_path):
     path = tmp_path / "latency.json"
     path.write_text("{}")
-    with pytest.raises(InvalidArgumentError, match="written by measure"):
+    with pytest.raises(InvalidArgumentError, match="of measured times"):
         LatencyTable(path)
     content = {"format": "proa-latency-1", "cpu": "6502", "threads": 1}
     path.write_text(json.dumps({**content, "milliseconds": {}}))
@@ -69,3 +71,28 @@ def test_bad_files_and_shapes_are_refused(tmp_path):
     (tmp_path / "model.proa").write_bytes(b"nothing")
     with pytest.raises(PreconditionNotMetError, match="a model that runs, got"):
         bench(tmp_path / "model.proa")
+
+
+def test_a_file_takes_as_long_as_its_operators(tmp_path):
+    proa.seed(0)
+    net = proa.nn.Sequential(*(proa.nn.Linear(512, n) for n in (512, 512, 8)))
+    spec = [proa.static.InputSpec([None, 512], "float32", "x")]
+    proa.jit.save(net, str(tmp_path / "net.proa"), spec)
+    predictor = TableLatencyPredictor(tmp_path / "operators.json", runs=200)
+    found = predictor.predict(tmp_path / "net.proa")
+    wide = "float32[1, 512], float32[512, 512], float32[512]"
+    narrow = "float32[1, 512], float32[512, 8], float32[8]"
+    assert set(predictor.times) == {f"linear({wide})", f"linear({narrow})"}
+    times = [predictor.op_predictor("linear", key) for key in (wide, wide, narrow)]
+    assert found == pytest.approx(sum(times))
+    # A table continues, and has other shapes by themselves.
+    again = TableLatencyPredictor(tmp_path / "operators.json")
+    assert again.predict(tmp_path / "net.proa", threads=1) == found
+    assert again.predict(tmp_path / "net.proa", input_shape=[512, 512]) > found
+    assert len(again.times) == 4
+    with pytest.raises(InvalidArgumentError, match="threads=1, of which"):
+        again.predict(tmp_path / "net.proa", threads=4)
+    with pytest.raises(NotFoundError, match="operator of the table"):
+        again.op_predictor("linear", "x")
+    with pytest.raises(NotFoundError, match="expected a model file"):
+        again.predict(tmp_path / "no.proa")

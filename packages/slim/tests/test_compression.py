@@ -134,6 +134,16 @@ def test_the_command_takes_a_recipe_and_flags(trained, tmp_path, capsys):
     yaml.write_text("target: float32\nprune: 0.2\nepochs: 1\nmax_drop: 20\n")
     assert main([*arguments, "--config", str(yaml), "--quiet"]) == 0
     assert capsys.readouterr().err == ""
+    plain = (out / "model.proa").read_bytes()
+    flags = ["--config", str(yaml), "--compressed", "--quiet"]
+    assert main([*arguments, *flags]) == 0
+    deflated = (out / "model.proa").read_bytes()
+    assert len(deflated) < len(plain)
+    report = json.loads((out / "report.json").read_text())
+    assert report["tried"][report["chosen"]]["file_bytes"] == len(deflated)
+    x = np.ones((2, 1, 8, 8), "float32")
+    first, second = (engine_from_bytes(b).run([x])[0] for b in (plain, deflated))
+    assert first.tobytes() == second.tobytes()
 
 
 def test_without_labels_the_metric_is_agreement(trained, images, tmp_path):

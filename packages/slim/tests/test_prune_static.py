@@ -7,7 +7,13 @@ import proa
 from proa import static
 from proa.errors import InvalidArgumentError, NotFoundError, PreconditionNotMetError
 from proa_slim.analysis import flops
-from proa_slim.prune import ProgramPruner, Pruner, sensitivity
+from proa_slim.prune import (
+    GMPUnstructuredPruner,
+    ProgramPruner,
+    Pruner,
+    UnstructuredPruner,
+    sensitivity,
+)
 
 
 @pytest.fixture
@@ -184,3 +190,77 @@ def test_arguments_of_paddleslim_without_meaning_are_refused(network):
         Pruner().prune(program, scope, [], [], lazy=True, only_graph=True)
     with pytest.raises(NotFoundError, match="conv9"):
         Pruner().prune(program, scope, ["conv9"], [0.5])
+
+
+def trained_program():
+    """A program with a step of training, its loss, and a scope it started in."""
+    program, startup = static.Program(), static.Program()
+    with static.program_guard(program, startup):
+        image = static.data("image", [None, 3, 8, 8])
+        x = static.nn.conv2d(image, 16, 1, act="relu")
+        x = static.nn.conv2d(x, 8, 3, act="relu")
+        loss = proa.mean(proa.square(static.nn.fc(x, 4) - 1.0))
+        proa.optimizer.SGD(0.05).minimize(loss)
+    scope = static.Scope()
+    with static.scope_guard(scope):
+        static.Executor().run(startup)
+    return program, loss, scope
+
+
+def run_steps(program, loss, scope, pruner, count):
+    """Losses of runs, each followed by a step of the pruner."""
+    image = np.random.default_rng(0).normal(size=(4, 3, 8, 8)).astype("float32")
+    executor, losses = static.Executor(), []
+    with static.scope_guard(scope):
+        for _ in range(count):
+            losses += executor.run(program, {"image": image}, [loss])
+            pruner.step()
+    return [float(x) for x in losses]
+
+
+def test_single_weights_of_a_program_stay_zero_while_it_trains():
+    proa.enable_static()
+    try:
+        program, loss, scope = trained_program()
+        before = arrays_of(program, scope)
+        names = [v.name for v in program.all_parameters() if len(v.shape) > 1]
+        pruner = UnstructuredPruner(program, "ratio", ratio=0.5, scope=scope)
+        pruner.step()
+        sizes = np.concatenate([np.abs(before[n]).ravel() for n in names])
+        limit = np.sort(sizes)[sizes.size // 2]
+        for name in names:
+            want = np.where(np.abs(before[name]) >= limit, before[name], 0)
+            np.testing.assert_array_equal(arrays_of(program, scope)[name], want)
+        pruner.set_static_masks()
+        losses = run_steps(program, loss, scope, pruner, 5)
+        assert losses[-1] < losses[0]
+        for name in names:
+            kept = arrays_of(program, scope)[name] != 0
+            np.testing.assert_array_equal(kept, pruner.masks[name])
+        shares = UnstructuredPruner.sparse_by_layer(program, scope)
+        one = next(n for n in names if pruner.masks[n].shape == (16, 3, 1, 1))
+        assert shares[one] == (~pruner.masks[one]).mean()
+        assert UnstructuredPruner.total_sparse_conv1x1(program, scope) == shares[one]
+        assert 0.4 < UnstructuredPruner.total_sparse(program, scope) <= 0.5
+        with pytest.raises(NotFoundError, match=r"\[UnstructuredPruner\].*startup"):
+            UnstructuredPruner(program, "ratio", scope=static.Scope()).step()
+    finally:
+        proa.disable_static()
+
+
+def test_single_weights_of_a_program_go_gradually():
+    proa.enable_static()
+    try:
+        program, loss, scope = trained_program()
+        configs = {"pruning_iterations": 4, "pruning_steps": 4}
+        pruner = GMPUnstructuredPruner(program, 0.8, configs=configs, scope=scope)
+        weights = [v.name for v in program.all_parameters() if len(v.shape) > 1]
+        shares = []
+        for _ in range(4):
+            run_steps(program, loss, scope, pruner, 1)
+            arrays = [arrays_of(program, scope)[name].ravel() for name in weights]
+            shares.append(float((np.concatenate(arrays) == 0).mean()))
+        want = [0.8 - 0.8 * (1 - k / 4) ** 3 for k in range(1, 5)]
+        np.testing.assert_allclose(shares, want, atol=2e-3)
+    finally:
+        proa.disable_static()

@@ -19,7 +19,7 @@ from proa_slim import (
     QuantizedConvNorm,
     QuantizedLayer,
 )
-from proa_slim.quant.fake_quant import learned_fake_quant
+from proa_slim.quant.fake_quant import InputQuantizer, learned_fake_quant
 from proa_slim.quant.trained import recorded
 
 RNG = np.random.default_rng(7)
@@ -65,6 +65,7 @@ CONFIGS = [
     QuantConfig("abs_max", "channel_mse", symmetric=False),
     QuantConfig("moving_average", learn_steps=True),
     QuantConfig("moving_average", "abs_max", learn_steps=True),
+    QuantConfig("moving_average", learn_ranges=True),
 ]
 
 
@@ -266,6 +267,29 @@ def test_learned_steps_have_the_gradient_of_the_paper(per_channel):
     np.testing.assert_allclose(step.grad.numpy(), want, rtol=2e-3, atol=2e-3)
 
 
+def test_learned_ranges_have_the_gradient_of_the_paper():
+    # Choi et al., 2018: of the range, the sum over what is clipped at it.
+    x = 3 * RNG.standard_normal((4, 30)).astype(np.float32)
+    dy = RNG.standard_normal(x.shape).astype(np.float32)
+    quantizer = InputQuantizer(QuantConfig("moving_average", learn_ranges=True))
+    for _ in range(20):
+        quantizer(proa.to_tensor(x[:1]))
+    alpha = float(quantizer.limit)
+    assert alpha == pytest.approx(np.abs(x[:1]).max(), rel=1e-5)
+    tensor = proa.to_tensor(x)
+    tensor.stop_gradient = False
+    got = quantizer(tensor)
+    (got * proa.to_tensor(dy)).sum().backward()
+    step = alpha / 127
+    y = np.clip(np.rint(x / step), -127, 127) * step
+    np.testing.assert_allclose(got.numpy(), y, rtol=1e-5, atol=1e-6)
+    clipped = np.abs(x) > alpha
+    assert 0 < clipped.sum() < x.size
+    np.testing.assert_allclose(tensor.grad.numpy(), np.where(clipped, 0, dy))
+    want = (dy * np.sign(x))[clipped].sum()
+    np.testing.assert_allclose(float(quantizer.limit.grad), want, rtol=1e-4)
+
+
 def test_learned_steps_are_trained_after_twenty_batches():
     config = QuantConfig("moving_average", learn_steps=True, step_learning_rate=1.0)
     student = trained(config, SPEC, 0)
@@ -335,6 +359,10 @@ def test_options_of_training_are_checked():
         QuantConfig(step_learning_rate=0)
     with pytest.raises(UnimplementedError, match="learn_steps needs symmetric"):
         QuantConfig("abs_max", symmetric=False, learn_steps=True)
+    with pytest.raises(UnimplementedError, match="learn_ranges needs symmetric"):
+        QuantConfig("abs_max", symmetric=False, learn_ranges=True)
+    with pytest.raises(InvalidArgumentError, match="or learn_ranges, got both"):
+        QuantConfig(learn_steps=True, learn_ranges=True)
 
 
 def test_the_network_is_recorded_as_it_was_called():

@@ -4,7 +4,12 @@ import os as _os
 
 from proa.errors.locations import add_own_code as _add_own_code
 from proa_slim import auto_compression, dist, dygraph, nas, pantheon, search
-from proa_slim.analysis import dygraph_flops, flops, model_size
+from proa_slim.analysis import (
+    TableLatencyPredictor,
+    dygraph_flops,
+    flops,
+    model_size,
+)
 from proa_slim.compression import Recipe, compress
 from proa_slim.config import QuantConfig
 from proa_slim.distill import DML, Distill, DistillLoss
@@ -66,6 +71,7 @@ __all__ = [
     "QuantizedConvNorm",
     "QuantizedLayer",
     "QuantizedModel",
+    "TableLatencyPredictor",
     "UnstructuredPruner",
     "auto_compression",
     "compress",

@@ -44,6 +44,9 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--resume", action="store_true", help="go on with a run that was stopped"
     )
+    made.add_argument(
+        "--compressed", action="store_true", default=None, help="deflate the file"
+    )
     made.add_argument("--threads", type=int, help="of timed runs")
     made.add_argument("--quiet", action="store_true", help="print the result alone")
     return parser
@@ -55,7 +58,7 @@ def _compress(options: argparse.Namespace) -> None:
     )
     for name in (
         "recipe", "target", "max_drop", "prune", "epochs", "learning_rate",
-        "qat_epochs", "rest", "max_milliseconds", "threads",
+        "qat_epochs", "rest", "max_milliseconds", "threads", "compressed",
     ):  # fmt: skip
         if getattr(options, name) is not None:
             fields[name] = getattr(options, name)

@@ -57,6 +57,9 @@ class QuantConfig:
         learn_steps: Whether `QAT` trains the steps of weights and activations too
             (LSQ), from where `weight` and the moving average of the first 20 batches
             put them.
+        learn_ranges: Whether `QAT` trains the range of each activation instead (PACT):
+            what is beyond it is clipped, and its gradient is that of what is clipped.
+            It begins with the moving average of the first 20 batches.
         step_learning_rate: What optimizers multiply the learning rate of these steps
             by. Steps of Adam do not shrink with the gradient, and a step of an int8
             grid is about a hundredth of a weight.
@@ -97,6 +100,7 @@ class QuantConfig:
     round_type: RoundType = "round"
     bias_correction: bool = False
     learn_steps: bool = False
+    learn_ranges: bool = False
     step_learning_rate: float = 0.01
     freeze_bn_delay: int | None = None
     skip: tuple[str | type[Layer], ...] = ()
@@ -142,10 +146,15 @@ class QuantConfig:
                 "[QuantConfig] freeze_bn_delay must be at least 0, got "
                 f"{self.freeze_bn_delay}"
             )
-        if self.learn_steps and not self.symmetric:
-            raise UnimplementedError(
-                "[QuantConfig] learn_steps needs symmetric=True, got False"
+        if self.learn_steps and self.learn_ranges:
+            raise InvalidArgumentError(
+                "[QuantConfig] expected learn_steps or learn_ranges, got both"
             )
+        for field in ("learn_steps", "learn_ranges"):
+            if getattr(self, field) and not self.symmetric:
+                raise UnimplementedError(
+                    f"[QuantConfig] {field} needs symmetric=True, got False"
+                )
         if not 0 < self.hist_percent <= 1:
             raise InvalidArgumentError(
                 f"[QuantConfig] hist_percent must be in (0, 1], got {self.hist_percent}"

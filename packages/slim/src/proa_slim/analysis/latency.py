@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -99,8 +99,7 @@ def latency_table(
     program = _program(network, specs)
     known: dict[str, float] = {}
     table = []
-    for node in program.main.nodes:
-        alone = _alone(node)
+    for node, alone in zip(program.main.nodes, single_operators(program), strict=True):
         key = str(alone)
         if key not in known:
             engine = engine_from_bytes(file.to_bytes(alone))
@@ -116,6 +115,11 @@ def latency_table(
             )
         )
     return table
+
+
+def single_operators(program: Program) -> Iterator[Program]:
+    """A program for each node; symbolic sizes are 1."""
+    return map(_alone, program.main.nodes)
 
 
 def _alone(node: Node) -> Program:

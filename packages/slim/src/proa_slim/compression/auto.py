@@ -12,15 +12,20 @@ from typing import Any
 
 import numpy as np
 
-from proa import static
-from proa.errors import InvalidArgumentError, UnimplementedError
+from proa import onnx, static
+from proa.errors import (
+    InvalidArgumentError,
+    PreconditionNotMetError,
+    UnimplementedError,
+)
+from proa.ir import file
 from proa.ir.program import Program
 from proa_slim.compression.goal import Goal
 from proa_slim.compression.progress import Progress, fingerprint
 from proa_slim.compression.recipe import Recipe, read_fields
 from proa_slim.compression.samples import LABEL, Samples, samples_of
 from proa_slim.compression.trials import Compressed, compress_program
-from proa_slim.loading import load
+from proa_slim.loading import LoadedNetwork, load
 from proa_slim.quant.model import QuantizedModel
 
 __all__ = ["AutoCompression"]
@@ -144,6 +149,40 @@ class AutoCompression:
             self.program, samples, self.recipe, kept, self.save_dir, False, goal
         )
         return self.result
+
+    def export_onnx(
+        self, model_name: str = "quant_model.onnx", deploy_backend: str = "onnxruntime"
+    ) -> Path:
+        """Write the model that `compress` made as ONNX, opset 17, into the folder ONNX
+        in save_dir; integer products have QuantizeLinear and DequantizeLinear.
+
+        Args:
+            model_name: The file's name.
+            deploy_backend: ``onnxruntime``, which the file's form is for.
+
+        Returns:
+            The file's path.
+
+        Raises:
+            PreconditionNotMetError: If `compress` did not make a model before.
+            UnimplementedError: If deploy_backend is another.
+            UnavailableError: If onnx is not installed.
+        """
+        if deploy_backend != "onnxruntime":
+            raise UnimplementedError(
+                f"[{_WHERE}] expected deploy_backend onnxruntime, got "
+                f"{deploy_backend!r}"
+            )
+        if self.result is None:
+            raise PreconditionNotMetError(
+                f"[{_WHERE}] expected a model that compress() made, got none"
+            )
+        folder = self.save_dir / "ONNX"
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / model_name
+        network = LoadedNetwork(file.read(self.result.path))
+        onnx.export(network, path, network.specs(), opset_version=17)
+        return path
 
     def _metric(self, model: QuantizedModel) -> float:
         assert self._callback is not None

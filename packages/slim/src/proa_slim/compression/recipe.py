@@ -44,6 +44,7 @@ class Recipe:
         max_milliseconds: What a run of one sample may take by ``proa-infer bench``. As
             many multiply-adds are pruned as it takes, in steps of a tenth.
         threads: Number of threads of timed runs.
+        compressed: Whether files are deflate streams, as for `QuantizedModel.save`.
 
     Raises:
         InvalidArgumentError: If a field is out of its range; it names the field.
@@ -69,6 +70,7 @@ class Recipe:
     rest: Rest = "float32"
     max_milliseconds: float | None = None
     threads: int = 1
+    compressed: bool = False
 
     def __post_init__(self) -> None:
         checks = {

@@ -18,6 +18,7 @@ from proa.errors import InvalidArgumentError, PreconditionNotMetError, Unavailab
 from proa.ir import file
 from proa.ir.program import Program
 from proa_slim.analysis import flops
+from proa_slim.analysis.times import bench
 from proa_slim.compression import steps
 from proa_slim.compression.goal import Goal, halves
 from proa_slim.compression.model import runner
@@ -34,7 +35,6 @@ from proa_slim.compression.training import Distiller
 from proa_slim.config import QuantConfig
 from proa_slim.loading import load, of_network
 from proa_slim.quant.model import QuantizedModel
-from proa_slim.search.latency import bench
 from proa_slim.web_page import document, table
 
 #: Samples of a batch when a model is measured.
@@ -120,7 +120,9 @@ class _Compression:
 
     def _measure(self, step: str, program: Program) -> TrialResult:
         path = self.kept.next_model()
-        file.write(program, path)
+        file.write(
+            program, path, compressed=self.recipe.compressed and bool(self.tried)
+        )
         base = self.tried[0].metric if self.tried else None
         metric = self.metric(runner(program))
         return TrialResult(
@@ -427,7 +429,7 @@ def compress_program(
         _write_report(folder, work, None)
         kept.remove()
         raise
-    file.write(made.program, folder / "model.proa")
+    file.write(made.program, folder / "model.proa", compressed=recipe.compressed)
     _write_report(folder, work, made.tried)
     kept.remove()
     return Compressed(

@@ -75,7 +75,7 @@ class ProgramPruner:
             )
         draft = program.clone()
         where = global_scope() if scope is None else scope
-        arrays = {value: _array(where, name) for name, value in draft.states.items()}
+        arrays = {value: array_in(where, name) for name, value in draft.states.items()}
         graph = DependencyGraph(draft.graph, draft.states.values())
         if not graph.groups:
             raise PreconditionNotMetError(
@@ -167,7 +167,7 @@ class Pruner:
                 "nothing"
             )
         where = global_scope() if scope is None else scope
-        before = {name: np.array(_array(where, name)) for name in program.states}
+        before = {name: np.array(array_in(where, name)) for name in program.states}
         small, plan = self._pruner.prune(
             program, where, params, ratios, only_graph=lazy or only_graph
         )
@@ -192,11 +192,12 @@ def zeroed(array: Array, axes: Mapping[int, NDArray[np.bool_]]) -> Array:
     return made
 
 
-def _array(scope: Any, name: str) -> Array:
+def array_in(scope: Any, name: str, where: str = "ProgramPruner") -> Array:
+    """What a scope has of a name; errors name the function `where`."""
     found = scope.find_var(name)
     if found is None or found.tensor is None:
         raise NotFoundError(
-            f"[ProgramPruner] expected {name!r} in the scope (run the startup program "
+            f"[{where}] expected {name!r} in the scope (run the startup program "
             "first), got nothing"
         )
     return np.asarray(found.tensor.numpy())

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 import proa
-from proa import nn
+from proa import static
 from proa.errors import InvalidArgumentError, PreconditionNotMetError
+from proa_slim.prune.static_pruner import array_in
 
 Mode = Literal["ratio", "threshold", "2:4"]
 Mask = NDArray[np.bool_]
+Model = proa.nn.Layer | static.Program
 #: Names of parameters that stay dense.
-SkipParams = Callable[[proa.nn.Layer], Collection[str]]
+SkipParams = (
+    Callable[[proa.nn.Layer], Collection[str]]
+    | Callable[[static.Program], Collection[str]]
+)
 
 
 class UnstructuredPruner:
@@ -31,7 +36,8 @@ class UnstructuredPruner:
     Weights of layers are pruned, not biases and scales of norms.
 
     Args:
-        model: Is changed in place.
+        model: Is changed in place. Of a static program, after its startup program ran,
+            what the scope has is changed; `step()` follows each run of the executor.
         mode: ``ratio``: this share of the weights; ``threshold``: those of a magnitude
             below it; ``2:4``: the two smallest of each four along the inputs of a
             linear layer or the input channels of a convolution.
@@ -43,6 +49,7 @@ class UnstructuredPruner:
         sparse_block: (m, n): blocks of the weight as a matrix (first axis, others) go
             together, by their mean magnitude; a weight that they do not tile stays
             dense.
+        scope: Of a program, where its parameters are; the global one if not given.
 
     Attributes:
         masks: By the structured name of a weight, which elements stay.
@@ -55,7 +62,7 @@ class UnstructuredPruner:
 
     def __init__(
         self,
-        model: proa.nn.Layer,
+        model: Model,
         mode: Mode,
         threshold: float = 0.01,
         ratio: float = 0.55,
@@ -63,6 +70,7 @@ class UnstructuredPruner:
         skip_params_func: SkipParams | None = None,
         local_sparsity: bool = False,
         sparse_block: Sequence[int] = (1, 1),
+        scope: static.Scope | None = None,
     ) -> None:
         if mode not in ("ratio", "threshold", "2:4"):
             raise InvalidArgumentError(
@@ -84,7 +92,7 @@ class UnstructuredPruner:
                 "[UnstructuredPruner] sparse_block must be two positive sizes, got "
                 f"{list(sparse_block)}"
             )
-        self.model, self.mode, self.ratio = model, mode, ratio
+        self.model, self.mode, self.ratio, self.scope = model, mode, ratio, scope
         self.threshold, self.local_sparsity = threshold, local_sparsity
         self._block = int(sparse_block[0]), int(sparse_block[1])
         self.masks: dict[str, Mask] = {}
@@ -100,15 +108,16 @@ class UnstructuredPruner:
     def _found(
         self, prune_params_type: str | None, skip_params_func: SkipParams | None
     ) -> dict[str, Any]:
-        skip = set(skip_params_func(self.model)) if skip_params_func else set()
+        names_of = cast("Callable[[Model], Collection[str]] | None", skip_params_func)
+        skip = set(names_of(self.model)) if names_of else set()
         found: dict[str, Any] = {}
-        for name, parameter in self.model.named_parameters():
+        for name, parameter in _parameters(self.model, self.scope):
             shape = tuple(parameter.shape)
             if len(shape) < 2:
                 continue
             if skip & {name, parameter.name}:
                 self.skipped[name] = "skip_params_func names it"
-            elif prune_params_type and (len(shape) != 4 or shape[2:] != (1, 1)):
+            elif prune_params_type and not _is_1x1(shape):
                 self.skipped[name] = "is no 1 x 1 convolution"
             elif reason := self._unfit(shape):
                 self.skipped[name] = reason
@@ -179,29 +188,29 @@ class UnstructuredPruner:
             )
 
     # -- what there is -----------------------------------------------------------------
-    def summarize_weights(self, model: proa.nn.Layer, ratio: float = 0.1) -> float:
+    def summarize_weights(self, model: Model, ratio: float = 0.1) -> float:
         """The magnitude below which this share of the weights is."""
-        sizes = [np.abs(p.numpy()).ravel() for p in model.parameters() if p.ndim > 1]
+        arrays = [p.numpy() for _, p in _parameters(model, self.scope)]
+        sizes = [np.abs(a).ravel() for a in arrays if a.ndim > 1]
         return float(np.quantile(np.concatenate(sizes), ratio))
 
     @staticmethod
-    def sparse_by_layer(model: proa.nn.Layer) -> dict[str, float]:
+    def sparse_by_layer(
+        model: Model, scope: static.Scope | None = None
+    ) -> dict[str, float]:
         """The share of each parameter's elements that is zero, by its path."""
-        return {n: _sparsity([p.numpy()]) for n, p in model.named_parameters()}
+        return {n: _sparsity([p.numpy()]) for n, p in _parameters(model, scope)}
 
     @staticmethod
-    def total_sparse(model: proa.nn.Layer) -> float:
+    def total_sparse(model: Model, scope: static.Scope | None = None) -> float:
         """The share of all parameters' elements that is zero."""
-        return _sparsity(p.numpy() for p in model.parameters())
+        return _sparsity(p.numpy() for _, p in _parameters(model, scope))
 
     @staticmethod
-    def total_sparse_conv1x1(model: proa.nn.Layer) -> float:
+    def total_sparse_conv1x1(model: Model, scope: static.Scope | None = None) -> float:
         """The share of the weights of 1 x 1 convolutions that is zero."""
-        return _sparsity(
-            layer.weight.numpy()
-            for layer in model.sublayers(include_self=True)
-            if isinstance(layer, nn.Conv2D) and list(layer.weight.shape[2:]) == [1, 1]
-        )
+        arrays = [p.numpy() for _, p in _parameters(model, scope)]
+        return _sparsity(array for array in arrays if _is_1x1(array.shape))
 
 
 class GMPUnstructuredPruner(UnstructuredPruner):
@@ -212,8 +221,8 @@ class GMPUnstructuredPruner(UnstructuredPruner):
     nothing is pruned, after them the masks stay.
 
     Args:
-        model, ratio, prune_params_type, skip_params_func, local_sparsity, sparse_block:
-            As for `UnstructuredPruner`; `ratio` is the last share, s.
+        model, ratio, prune_params_type, skip_params_func, local_sparsity, sparse_block,
+        scope: As for `UnstructuredPruner`; `ratio` is the last share, s.
         configs: ``stable_iterations`` before pruning, ``pruning_iterations``,
             ``tunning_iterations`` after it, ``pruning_steps``, ``initial_ratio`` s_0,
             ``resume_iteration`` to begin with; 0 where not given, but 1 step.
@@ -234,17 +243,18 @@ class GMPUnstructuredPruner(UnstructuredPruner):
 
     def __init__(
         self,
-        model: proa.nn.Layer,
+        model: Model,
         ratio: float = 0.55,
         prune_params_type: Literal["conv1x1_only"] | None = None,
         skip_params_func: SkipParams | None = None,
         local_sparsity: bool = False,
         sparse_block: Sequence[int] = (1, 1),
         configs: Mapping[str, float] | None = None,
+        scope: static.Scope | None = None,
     ) -> None:
         super().__init__(
             model, "ratio", 0.0, ratio, prune_params_type, skip_params_func,
-            local_sparsity, sparse_block,
+            local_sparsity, sparse_block, scope,
         )  # fmt: skip
         given = dict(configs or {})
         settings = {"pruning_steps": 1.0, **given}
@@ -281,6 +291,37 @@ class GMPUnstructuredPruner(UnstructuredPruner):
                 self.ratio = ratio
                 self.update_threshold()
             self.update_params()
+
+
+class _ScopeParameter:
+    """A parameter of a static program, with the methods of a Layer's."""
+
+    def __init__(self, name: str, shape: Sequence[int], scope: static.Scope) -> None:
+        self.name, self.shape, self._scope = name, tuple(shape), scope
+
+    def numpy(self) -> NDArray[np.floating]:
+        """What the scope has."""
+        return array_in(self._scope, self.name, "UnstructuredPruner")
+
+    def set_value(self, array: NDArray[np.floating]) -> None:
+        """Replace it."""
+        self._scope.var(self.name).set(array)
+
+
+def _parameters(model: Model, scope: static.Scope | None) -> Iterable[tuple[str, Any]]:
+    """Names and parameters."""
+    if isinstance(model, proa.nn.Layer):
+        return model.named_parameters()
+    where = static.global_scope() if scope is None else scope
+    return [
+        (v.name, _ScopeParameter(v.name, v.shape, where))
+        for v in model.all_parameters()
+    ]
+
+
+def _is_1x1(shape: Sequence[int]) -> bool:
+    """Whether it is that of a 1 x 1 convolution's weight."""
+    return len(shape) == 4 and tuple(shape[2:]) == (1, 1)
 
 
 def two_of_four(weight: NDArray[np.floating]) -> Mask:

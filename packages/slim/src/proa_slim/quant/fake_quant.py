@@ -21,18 +21,23 @@ _FIRST_BATCHES = 20
 _SMALLEST_STEP = 1e-9
 
 
-def learned_fake_quant(x: Any, step: Any, axis: int = -1, count: int = 0) -> Any:
+def learned_fake_quant(
+    x: Any, step: Any, axis: int = -1, count: int = 0, clips: bool = False
+) -> Any:
     """Rounding to a grid whose step is learned (LSQ, Esser et al., 2020).
 
     y = s * clamp(round(x / s), -127, 127). The gradient of y with respect to x is 1
     inside the range and 0 outside; with respect to s it is g * (round(x / s) - x / s)
-    inside and g * -127 or g * 127 outside, where g = 1 / sqrt(count * 127).
+    inside and g * -127 or g * 127 outside, where g = 1 / sqrt(count * 127). With
+    `clips` it is 0 inside and -127 or 127 outside (PACT, Choi et al., 2018), which with
+    respect to the range 127 * s is -1 or 1.
 
     Args:
         x: Array of any shape.
         step: s, of one element, or of the size of `axis`.
         axis: Axis of the channels, if there are several steps.
         count: Elements that share a step; 0 for as many as x has for each.
+        clips: Whether the step is that of a learned range.
     """
     along = [1] * x.ndim
     if step.size > 1:
@@ -45,8 +50,10 @@ def learned_fake_quant(x: Any, step: Any, axis: int = -1, count: int = 0) -> Any
         ratio = x.detach() / fixed.reshape(along)
         error = y.detach() / fixed.reshape(along) - ratio
         outside = proa.sign(ratio) * float(LEVELS)
-        slope = proa.where(ratio.abs() <= float(LEVELS), error, outside)
-        slope = slope * (1 / math.sqrt((count or x.size / step.size) * LEVELS))
+        inside = proa.zeros_like(error) if clips else error
+        slope = proa.where(ratio.abs() <= float(LEVELS), inside, outside)
+        if not clips:
+            slope = slope * (1 / math.sqrt((count or x.size / step.size) * LEVELS))
     # The difference is 0: y has the bits of the rounding, and s the gradient above.
     return y + (steps - fixed).reshape(along) * slope
 
@@ -58,8 +65,8 @@ class InputQuantizer(Layer):
     Args:
         config: ``activation="abs_max"`` takes the greatest of all; any other counts as
             ``moving_average``. With ``symmetric=False`` positive and negative values
-            have a range each. With ``learn_steps`` the moving average of the first 20
-            batches is where learning begins.
+            have a range each. With ``learn_steps`` or ``learn_ranges`` the moving
+            average of the first 20 batches is where learning begins.
 
     Shape:
         As the input.
@@ -76,15 +83,21 @@ class InputQuantizer(Layer):
         #: Path of the layer, for errors.
         self.layer = ""
         self.step: Any = None
+        #: The greatest magnitude that is not clipped, 127 steps.
+        self.limit: Any = None
         if config.learn_steps:
             self.step = _parameter(self, np.ones(1, np.float32), config)
+        if config.learn_ranges:
+            self.limit = self.create_parameter([1], dtype="float32")
 
     def forward(self, x: Any) -> Any:
-        learns = self.step is not None
+        learns = self._config.learn_steps or self._config.learn_ranges
         if self.training and not (learns and int(self.batches) >= _FIRST_BATCHES):
             self._observe(x)
         elif learns and self.training:
             count = x.size // max(int(x.shape[0]), 1)
+            if self.limit is not None:
+                return learned_fake_quant(x, self.limit / float(LEVELS), clips=True)
             return learned_fake_quant(x, self.step, count=count)
         scale = self.scale()
         step = proa.to_tensor(np.array([scale.scale], np.float32))
@@ -107,7 +120,8 @@ class InputQuantizer(Layer):
         else:
             peaks = [array.max(initial=0.0), -array.min(initial=0.0)]
         peak = np.array(peaks, np.float64)
-        if self._config.activation == "abs_max" and not self._config.learn_steps:
+        learns = self._config.learn_steps or self._config.learn_ranges
+        if self._config.activation == "abs_max" and not learns:
             state, total = np.maximum(self.threshold.numpy(), peak), 1.0
         else:
             rate = self._config.moving_rate
@@ -116,9 +130,11 @@ class InputQuantizer(Layer):
         self.threshold.set_value(state.astype(np.float32))
         self.total.set_value(np.array([total], np.float32))
         self.batches.set_value(self.batches.numpy() + 1)
+        scale = self._observed().scale
         if self.step is not None:
-            scale = self._observed().scale
             self.step.set_value(np.array([scale], np.float32))
+        if self.limit is not None:
+            self.limit.set_value(np.array([scale * LEVELS], np.float32))
 
     def scale(self) -> Scale:
         """Real value of one integer step, and the offset.
@@ -131,9 +147,11 @@ class InputQuantizer(Layer):
                 f"[QAT] the quantized layer {self.layer!r} must see a training batch "
                 "before it is evaluated, got none"
             )
-        if self.step is None:
-            return self._observed()
-        return Scale(max(abs(float(self.step)), _SMALLEST_STEP))
+        if self.step is not None:
+            return Scale(max(abs(float(self.step)), _SMALLEST_STEP))
+        if self.limit is not None:
+            return Scale(max(abs(float(self.limit)) / LEVELS, _SMALLEST_STEP))
+        return self._observed()
 
     def _observed(self) -> Scale:
         thresholds = self.threshold.numpy().astype(np.float64) / float(self.total)

@@ -115,7 +115,8 @@ def quant_aware(
             not, or the program has branches, loops or recurrent layers.
     """
     options, patterns = config_of(config)
-    if options.learn_steps or not options.symmetric or "mse" in options.weight:
+    learns = options.learn_steps or options.learn_ranges
+    if learns or not options.symmetric or "mse" in options.weight:
         raise UnimplementedError(
             "[quant_aware] programs are trained with symmetric ranges by greatest "
             f"magnitude, got {options}"

@@ -172,7 +172,9 @@ class QAT:
         program = recorded(exported, input_spec)
         lower_trained(program, self.config)
         narrow_layers(program, self.config.halved(student), "QAT")
-        kind = "learned steps" if self.config.learn_steps else self.config.weight
+        kind: str = "learned steps" if self.config.learn_steps else self.config.weight
+        if self.config.learn_ranges:
+            kind += ", learned ranges"
         program.metadata["quantization"] = f"int8 trained {kind}"
         note_out_scales(program, student)
         return QuantizedModel(program, [])

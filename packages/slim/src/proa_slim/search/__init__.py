@@ -1,5 +1,6 @@
 """Architecture search: spaces, controllers, and searches that go on after a kill."""
 
+from proa_slim.analysis.times import bench
 from proa_slim.search.blocks import BLOCKS, Block, Network
 from proa_slim.search.controllers import (
     Controller,
@@ -22,7 +23,7 @@ from proa_slim.search.early_stop import (
     asha_stop,
     median_stop,
 )
-from proa_slim.search.latency import LatencyTable, bench
+from proa_slim.search.latency import LatencyTable
 from proa_slim.search.nas import RLNAS, SANAS
 from proa_slim.search.once_for_all import OFA
 from proa_slim.search.one_shot import OneShot, SuperNet
