@@ -5,8 +5,9 @@
 // it, and multiplied by all of those. With too few panels for the threads, the pixels are split.
 // For an x with few channels the transpose is computed: rows of taps, read in place from a padded
 // input, by vectors of dy; k runs along a line of pixels.
-// BF16 is multiplied by pairs of pixels. The transpose takes pairs along a line, and widens BF16 if
-// lines have an odd number of pixels.
+// BF16 is multiplied by pairs of pixels, by AMX where it is in use: panels of dy are then rows of
+// pixels. The transpose takes pairs along a line, and widens BF16 if lines have an odd number of
+// pixels.
 #include <string.h>
 
 #include "proa/base/arith.h"
@@ -27,7 +28,7 @@ namespace {
 
 constexpr int64_t kTasks = 8;
 constexpr int64_t kMaxPixelStride = 512;  // bytes between pixels of dy that do not evict each other
-constexpr int64_t kTakenPanels = (256 + kTileRows - 1) / kTileRows;  // of dy, at a time
+constexpr int64_t kTakenOuts = 256;       // of dy, at a time
 
 size_t align64(size_t n) { return (n + 63) & ~size_t{63}; }
 
@@ -56,11 +57,24 @@ struct Job {
   int64_t first_line(int64_t part) const { return part * lines() / parts; }
   /// Units that so many pixels take.
   int64_t units(int64_t pixels) const { return pairs ? (pixels + 1) / 2 : pixels; }
-  /// Units of one packed panel of dy, and of one block, of at most kTakenPanels panels.
-  int64_t panel() const { return height * units(steps); }
-  int64_t block() const { return min(rows, kTakenPanels) * panel(); }
-  const Micro& micro() const { return micro_kernel(dy.dtype, pairs); }
+  /// Units of one packed panel of dy, and of one block, of at most taken_panels() panels.
+  int64_t panel() const {
+    return by_rows() ? round_up(height, kLanes) * row_pitch() / size : height * units(steps);
+  }
+  int64_t block() const { return min(rows, taken_panels()) * panel(); }
+  int64_t taken_panels() const { return ceil_div(kTakenOuts, micro().rows); }
+  const Micro& micro() const {
+    return direct ? micro_kernel(dy.dtype, pairs) : product_micro_kernel(dy.dtype, pairs);
+  }
+  /// True if panels of dy are rows of pixels, row_pitch() bytes apart.
+  bool by_rows() const { return kHasAmx && micro().run == nullptr; }
+  int64_t row_pitch() const { return (ceil_div(units(steps), kLanes) | 1) * kVecBytes; }
 };
+
+/// True if the pixels of dy are evenly apart through all images.
+bool is_flat(const Job& j, const PaddedInput& f) {
+  return f.row == f.pixel * j.c.cols && (f.image == f.row * j.c.rows || j.c.x.shape[0] == 1);
+}
 
 /// Elements between the sums of an out channel, and of an element of the patches.
 struct Strides {
@@ -86,7 +100,10 @@ void set_frames(Job* j) {
   if (j->pairs) {  // as pixels are read, their channels need not be pairs too
     j->x_here = !j->direct && c.x.stride[1] == 1;
     if (!j->direct) j->x_shape.pixel = (c.x.shape[1] + 1) / 2 * 2;
-    j->dy_here = j->dy.stride[1] == 1;
+    const View& dy = j->dy;
+    j->dy_here =
+        dy.stride[1] == 1 &&
+        (!j->by_rows() || is_flat(*j, {nullptr, dy.stride[0], dy.stride[2], dy.stride[3]}));
     j->dy_shape.pixel = (j->dy.shape[1] + 1) / 2 * 2;
   }
   const bool joined = c.tap_w == 1 && c.x.shape[1] == c.depth;
@@ -94,7 +111,8 @@ void set_frames(Job* j) {
 }
 
 void set_blocks(Job* j) {
-  j->height = tile_rows(ceil_div(j->c.outs, max(ceil_div(j->c.outs, kTileRows), 1)));
+  const Micro& micro = j->micro();
+  j->height = micro.height(ceil_div(j->c.outs, max(ceil_div(j->c.outs, micro.rows), 1)));
   j->rows = ceil_div(j->c.outs, j->height);
   j->width = kTileVecs * j->lanes;
   j->cols = ceil_div(j->window, j->width);
@@ -104,7 +122,7 @@ void set_blocks(Job* j) {
   const int64_t pixels = max(ceil_div(j->lines(), j->parts) * j->c.cols, 1);
   const int64_t fit = kGradWeightPanel / (j->width * j->size) * (j->pairs ? 2 : 1);
   j->steps = ceil_div(pixels, ceil_div(pixels, fit));
-  if (j->pairs) j->steps += j->steps % 2;
+  if (j->pairs) j->steps = round_up(j->steps, j->by_rows() ? kPixelsOfRow : 2);
   const int64_t x = j->steps * j->c.step_h * j->c.step_w * j->c.depth;
   j->taken = max(caches().grad_weight_block / ((j->block() + x) * j->size), 1);
   j->taken = min(j->taken, ceil_div(pixels, j->steps));
@@ -161,10 +179,37 @@ struct Part {
   int64_t steps(int64_t block) const { return min(j.steps, pixels - begin(block)); }
 };
 
+/// A block of dy that is not packed.
+template <class T>
+const Element<T>* outs_of(const Part& s, int64_t block) {
+  const PaddedInput& f = s.j.padded_dy;
+  return static_cast<const Element<T>*>(f.data) +
+         (s.first * s.j.c.cols + s.begin(block)) * f.pixel + s.group * s.j.c.outs;
+}
+
+/// As pack_outs, each panel as [outs][pixel].
+[[maybe_unused]] void pack_rows(const Part& s, int64_t row, int64_t rows, int64_t block,
+                                Bf16Pair* to) {
+  if constexpr (kHasAmx) {
+    const Job& j = s.j;
+    const int64_t pixel = j.padded_dy.pixel;
+    for (int64_t i = 0, k = s.steps(block); i < k; i += kPixelsOfRow)
+      for (int64_t r = 0; r < rows; ++r) {
+        const int64_t o = (row + r) * j.height;
+        put_pixel_rows(outs_of<Bf16Pair>(s, block) + i * pixel + o, pixel,
+                       min(j.c.outs - o, j.height), min(k - i, kPixelsOfRow), j.row_pitch(),
+                       to + r * j.panel() + i / 2);
+      }
+  }
+}
+
 /// `rows` panels of dy from `row` on in one block, each as [pixel][outs]. A few pixels at a time
 /// go to all panels, so that dy is read in memory order.
 template <class T>
 void pack_outs(const Part& s, int64_t row, int64_t rows, int64_t block, T* to) {
+  if constexpr (sizeof(T) != sizeof(Element<T>)) {
+    if (s.j.by_rows()) return pack_rows(s, row, rows, block, to);
+  }
   constexpr int64_t kSome = 24;
   const Job& j = s.j;
   const PaddedInput& f = j.padded_dy;
@@ -187,14 +232,6 @@ void pack_outs(const Part& s, int64_t row, int64_t rows, int64_t block, T* to) {
 void fetch(const void* from, int64_t bytes) {
   for (int64_t i = 0; i < bytes; i += 64)
     __builtin_prefetch(static_cast<const char*>(from) + i, 0, 2);
-}
-
-/// A block of dy that is not packed.
-template <class T>
-const Element<T>* outs_of(const Part& s, int64_t block) {
-  const PaddedInput& f = s.j.padded_dy;
-  return static_cast<const Element<T>*>(f.data) +
-         (s.first * s.j.c.cols + s.begin(block)) * f.pixel + s.group * s.j.c.outs;
 }
 
 /// What the first panel of pointwise patches needs of a block, and the next ones after it.
@@ -337,7 +374,7 @@ PrefetchRanges prefetch_ranges(const Part& s, int64_t block, int64_t blocks) {
   PrefetchRanges next = {};
   const int64_t begin = s.begin(block), end = min(s.begin(block + blocks), s.pixels);
   if (c.groups > 1 || begin >= end) return next;
-  if (j.dy_flat && j.rows <= kTakenPanels) {
+  if (j.dy_flat && j.rows <= j.taken_panels()) {
     next.from[0] = reinterpret_cast<const char*>(outs_of<T>(s, 0) + begin * j.padded_dy.pixel);
     next.bytes[0] = (end - begin) * j.padded_dy.pixel * size;
   }
@@ -357,12 +394,14 @@ PrefetchRanges prefetch_ranges(const Part& s, int64_t block, int64_t blocks) {
 }
 
 /// Runs tile `number` of `tiles` while its share of the memory comes.
-void run_full(const Micro& micro, const Tile& t, const PrefetchRanges& next, int64_t number,
+void run_full(const Job& j, int vecs, const Tile& t, const PrefetchRanges& next, int64_t number,
               int64_t tiles) {
   const int64_t share = (next.bytes[0] + next.bytes[1]) / tiles;
   const int64_t skip = number * share, part = skip < next.bytes[0] ? 0 : 1;
-  micro.run_with_prefetch(t, next.from[part] + (part == 0 ? skip : skip - next.bytes[0]),
-                          share / t.k);
+  const char* from = next.from[part] + (part == 0 ? skip : skip - next.bytes[0]);
+  const Micro& micro = j.micro();
+  if (!j.by_rows()) return micro.run_with_prefetch(t, from, share / t.k);
+  micro.run_patches(t.count, vecs, t, {j.row_pitch(), 1, 1, 0, 0, from, share / t.k});
 }
 
 /// Multiplies panel `col` of patches by part `split` of the panels of dy; `panel` is capacity for
@@ -373,7 +412,9 @@ void multiply(const Part& s, const BlockPair& m, int64_t col, int64_t split, boo
   const Job& j = s.j;
   const Micro& micro = j.micro();
   const int64_t left = j.window - col * j.width, vecs = left <= j.lanes ? 1 : kTileVecs;
+  AmxState amx;
   Tile t = {};
+  t.amx = &amx;
   t.b = panel;
   t.ldb = vecs * j.lanes;
   t.ldc = ld;
@@ -400,8 +441,9 @@ void multiply(const Part& s, const BlockPair& m, int64_t col, int64_t split, boo
       if (j.dy_unpacked) t.a = outs_of<T>(s, block) + o;
       t.lda = j.dy_unpacked ? j.padded_dy.pixel : height;
       t.c = sums + (o * ld + col * j.width) * j.size;
-      if (height == kTileRows && vecs == kTileVecs && spreads)
-        run_full(micro, t, m.prefetch, (col * m.blocks + b) * m.rows + r, tiles);
+      if (j.by_rows() || (height == kTileRows && vecs == kTileVecs && spreads))
+        run_full(j, static_cast<int>(vecs), t, m.prefetch, (col * m.blocks + b) * m.rows + r,
+                 tiles);
       else
         micro.run(height, static_cast<int>(vecs), t);
     }
@@ -412,10 +454,10 @@ template <class T>
 void add_part(const Call& call, const Part& s, uint8_t* sums, int64_t ld, T* taken) {
   const Job& j = s.j;
   const bool pointwise = j.c.taps_h * j.c.taps_w == 1 && j.c.top == 0 && j.c.left == 0;
-  for (int64_t row = 0; row < j.rows; row += kTakenPanels)
+  const int64_t at_once = j.taken_panels();
+  for (int64_t row = 0; row < j.rows; row += at_once)
     for (int64_t block = 0; block < s.blocks; block += j.taken) {
-      BlockPair m = {block, min(s.blocks - block, j.taken), row, min(j.rows - row, kTakenPanels), 1,
-                     {}};
+      BlockPair m = {block, min(s.blocks - block, j.taken), row, min(j.rows - row, at_once), 1, {}};
       m.prefetch = prefetch_ranges<T>(s, block + j.taken, j.taken);
       if (j.cols < kTasks) m.splits = min(ceil_div(kTasks, j.cols), m.rows);
       parallel_for(call, j.dy_unpacked ? 0 : m.blocks, 1, [&](int64_t begin, int64_t end) {
@@ -476,10 +518,6 @@ PaddedInput read_input(const Call& call, const Job& j, const View& x, const Padd
 /// Bytes of the copy of x, 0 where it is read in place.
 size_t input_bytes(const Job& j) {
   return j.x_here ? 0 : align64(padded_bytes(j.c.x, j.x_shape, j.pairs && !j.direct));
-}
-
-bool is_flat(const Job& j, const PaddedInput& f) {
-  return f.row == f.pixel * j.c.cols && (f.image == f.row * j.c.rows || j.c.x.shape[0] == 1);
 }
 
 }  // namespace

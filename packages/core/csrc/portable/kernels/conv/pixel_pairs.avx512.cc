@@ -4,6 +4,7 @@
 
 #include "proa/base/arith.h"
 #include "proa/simd/vec.h"
+#include "proa/simd/vec_transpose.h"
 
 namespace proa::PROA_ISA {
 namespace {
@@ -110,6 +111,21 @@ void clear_pixel_pairs(int64_t count, int64_t at, int64_t n, int64_t width, Bf16
     for (int64_t v = 0; v < count; v += kLanes)
       _mm512_mask_storeu_epi32(panel + u * width + v, first_lanes(count - v),
                                _mm512_setzero_si512());
+}
+
+void put_pixel_rows(const uint16_t* from, int64_t step, int64_t count, int64_t n, int64_t pitch,
+                    Bf16Pair* rows) {
+  constexpr int64_t kElements = 2 * kLanes;  // at a time
+  alignas(64) Bf16Pair pairs[kLanes][kElements] = {};
+  const int32_t* lines[kLanes];
+  for (int64_t i = 0; i < kLanes; ++i) lines[i] = reinterpret_cast<const int32_t*>(pairs[i]);
+  const auto width = static_cast<int>(pitch / 4);
+  for (int64_t e = 0; e < count; e += kElements) {
+    const int64_t some = min(count - e, kElements);
+    put_pixel_pairs(from + e, step, some, 0, n, kElements, pairs[0]);
+    for (int64_t v = 0; v < some; v += kLanes)
+      transpose_block(lines, v, width, reinterpret_cast<int32_t*>(rows) + (e + v) * width);
+  }
 }
 
 PaddedInput pair_columns(const Call& call, const View& x, const PaddedShape& s, int64_t step,

@@ -6,6 +6,7 @@
 
 #include "proa/base/dispatch.h"
 #include "proa/simd/conv/padded_input.h"
+#include "proa/simd/vec.h"
 
 namespace proa::PROA_ISA {
 
@@ -20,6 +21,13 @@ void put_pixel_pairs(const uint16_t* from, int64_t step, int64_t count, int64_t 
                      int64_t width, Bf16Pair* panel);
 /// The same of zeros.
 void clear_pixel_pairs(int64_t count, int64_t at, int64_t n, int64_t width, Bf16Pair* panel);
+
+/// Puts `count` contiguous elements of each of n pixels, `step` elements apart, into rows `pitch`
+/// bytes apart: one for each element, of kPixelsOfRow pixels. Only what pairs of the n pixels hold
+/// is defined; rows up to a multiple of kLanes are written.
+constexpr int64_t kPixelsOfRow = 2 * kLanes;
+void put_pixel_rows(const uint16_t* from, int64_t step, int64_t count, int64_t n, int64_t pitch,
+                    Bf16Pair* rows);
 
 /// As pad_input of BF16, in units that hold a column of x and, in the upper half, the column `step`
 /// after it.

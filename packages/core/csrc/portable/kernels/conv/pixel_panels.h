@@ -67,12 +67,11 @@ template <class T>
 void put_zeros(int64_t count, int64_t at, int64_t n, int64_t width, T* panel) {
   clear_pixels(count, n, width, panel + at * width);
 }
-inline void put_pixels(const uint16_t* from, int64_t step, int64_t count, int64_t at,
-                                 int64_t n, int64_t width, int64_t, bool, Bf16Pair* panel) {
+inline void put_pixels(const uint16_t* from, int64_t step, int64_t count, int64_t at, int64_t n,
+                       int64_t width, int64_t, bool, Bf16Pair* panel) {
   if constexpr (kHasBf16Pairs) put_pixel_pairs(from, step, count, at, n, width, panel);
 }
-inline void put_zeros(int64_t count, int64_t at, int64_t n, int64_t width,
-                                Bf16Pair* panel) {
+inline void put_zeros(int64_t count, int64_t at, int64_t n, int64_t width, Bf16Pair* panel) {
   if constexpr (kHasBf16Pairs) clear_pixel_pairs(count, at, n, width, panel);
 }
 
