@@ -97,7 +97,7 @@ def test_what_a_cache_says_is_how_it_is_computed(model, tmp_path, monkeypatch):
     assert strategies.count("") == len(nodes) - 2
 
 
-@pytest.mark.parametrize("fact", ["cpu", "isa", "caches", "bf16"])
+@pytest.mark.parametrize("fact", ["cpu", "isa", "caches", "bf16", "amx"])
 def test_the_cache_of_another_machine_is_not_used(model, tmp_path, monkeypatch, fact):
     path, _ = model
     create_predictor(tuned(path, tmp_path))

@@ -209,10 +209,10 @@ def call_operator(
 
 
 def multiplies_bfloat16() -> bool:
-    """Whether this process multiplies bfloat16 by dot products of pairs.
+    """Whether this process multiplies bfloat16 by instructions for it.
 
-    By AVX512_BF16's, or by an emulation with PROA_BF16=emulate in the environment, for
-    tests. Elsewhere bfloat16 is widened to float32, which saves memory, not time.
+    By AMX's or AVX512_BF16's, or by an emulation with PROA_BF16=emulate in the
+    environment, for tests. Elsewhere bfloat16 is widened to float32, which saves memory, not time.
     """
     return str(_core.build_info()["bf16"]) != "widened"
 
@@ -254,12 +254,12 @@ def replace_memory(x: Tensor, other: Tensor) -> None:
 
 def machine() -> dict[str, str]:
     """What the speed of kernels depends on: the CPU's model, the instruction set, cache
-    profile and bfloat16 products in use.
+    profile and the products of bfloat16 and int8 in use.
     """
     info = _core.build_info()
     return {
         "cpu": cpu_model(),
-        **{name: str(info[name]) for name in ("isa", "caches", "bf16")},
+        **{name: str(info[name]) for name in ("isa", "caches", "bf16", "amx")},
     }
 
 

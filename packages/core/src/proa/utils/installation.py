@@ -59,6 +59,7 @@ def engine() -> dict[str, str]:
         "built for": " ".join(built["built_isas"]),
         "cpu": f"runs up to {built['cpu']}",
         "bfloat16": f"products by {built['bf16']}",
+        "amx": f"{built['amx']}, for bfloat16 and int8",
         "caches": f"blocks for {built['caches']}",
         "engine": f"abi {built['abi']}, file format {built['format']}, "
         f"{built['ops']} ops, compiled by {built['compiler']}",
