@@ -212,7 +212,8 @@ def multiplies_bfloat16() -> bool:
     """Whether this process multiplies bfloat16 by instructions for it.
 
     By AMX's or AVX512_BF16's, or by an emulation with PROA_BF16=emulate in the
-    environment, for tests. Elsewhere bfloat16 is widened to float32, which saves memory, not time.
+    environment, for tests. Elsewhere bfloat16 is widened to float32, which saves
+    memory, not time.
     """
     return str(_core.build_info()["bf16"]) != "widened"
 
