@@ -9,8 +9,6 @@ namespace proa::serving {
 namespace {
 
 constexpr size_t kParts = 16;  // in one call of the kernel
-// Copying more than this takes longer than to hand Python's lock to another thread.
-constexpr size_t kLong = 1 << 16;
 
 ssize_t send_parts(int fd, struct iovec* parts, size_t count, size_t bytes) {
   struct msghdr message;
@@ -18,7 +16,7 @@ ssize_t send_parts(int fd, struct iovec* parts, size_t count, size_t bytes) {
   message.msg_iov = parts;
   message.msg_iovlen = count;
   ssize_t sent;
-  if (bytes <= kLong) return sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (bytes <= Outbox::kLong) return sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
   int error;
   Py_BEGIN_ALLOW_THREADS;
   sent = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);

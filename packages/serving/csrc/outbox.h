@@ -12,6 +12,8 @@ namespace proa::serving {
 class Outbox {
  public:
   enum class Result { kDone, kWaits, kFailed };
+  // More than this is sent without Python's lock: copying it takes longer than to hand that over.
+  static constexpr size_t kLong = 1 << 16;
 
   Outbox() = default;
   Outbox(const Outbox&) = delete;

@@ -16,22 +16,28 @@ constexpr int kReads = 8;
 // Received at once where the last request was large: its head and JSON, and little of its tensors.
 constexpr size_t kHeadBytes = 4096;
 
-/// recv, without Python's lock where `long_wait`: much is copied, to memory that is the caller's.
-ssize_t receive(int fd, void* data, size_t size, bool long_wait) {
+ssize_t receive(int fd, void* data, size_t size) {
   for (;;) {
-    ssize_t count;
-    int error;
-    if (long_wait) {
-      Py_BEGIN_ALLOW_THREADS;
-      count = recv(fd, data, size, MSG_DONTWAIT);
-      error = errno;
-      Py_END_ALLOW_THREADS;
-      errno = error;
-    } else {
-      count = recv(fd, data, size, MSG_DONTWAIT);
-    }
+    const ssize_t count = recv(fd, data, size, MSG_DONTWAIT);
     if (count >= 0 || errno != EINTR) return count;
   }
+}
+
+/// As `receive`, of what is there and arrives meanwhile, without Python's lock: much is copied, to
+/// memory that is the caller's. What ends it is reported by the next call, if there was data.
+ssize_t receive_all(int fd, char* data, size_t size) {
+  size_t held = 0;
+  ssize_t count;
+  int error, left = kReads;
+  Py_BEGIN_ALLOW_THREADS;
+  do {
+    count = receive(fd, data + held, size - held);
+    error = errno;
+    if (count > 0) held += static_cast<size_t>(count);
+  } while (count > 0 && held < size && --left);
+  Py_END_ALLOW_THREADS;
+  errno = error;
+  return held ? static_cast<ssize_t>(held) : count;
 }
 
 /// What recv returned, where that is no data: true if there is nothing more to do.
@@ -201,7 +207,7 @@ bool receive_known(Transport* self, bool* full) {
   size_t size = static_cast<size_t>(self->engine->buffer.len);
   // What follows its head is received where it belongs, without a copy.
   if (self->large && size > kHeadBytes) size = kHeadBytes;
-  const ssize_t count = receive(self->fd, buffer, size, false);
+  const ssize_t count = receive(self->fd, buffer, size);
   bool ok;
   if (ended(self, count, &ok)) return ok;
   *full = static_cast<size_t>(count) == size;
@@ -221,14 +227,16 @@ bool receive_into_protocol(Transport* self, bool* full) {
   if (got != 0) return false;
   // Its own memory is of a large body. The engine's is every connection's.
   const bool own = view.buf != self->engine->buffer.buf;
-  const ssize_t count = receive(self->fd, view.buf, static_cast<size_t>(view.len), own);
+  const auto room = static_cast<size_t>(view.len);
+  const ssize_t count = own ? receive_all(self->fd, static_cast<char*>(view.buf), room)
+                            : receive(self->fd, view.buf, room);
   const int error = errno;
-  const Py_ssize_t room = view.len;
   PyBuffer_Release(&view);
   errno = error;
   bool ok;
   if (ended(self, count, &ok)) return ok;
-  *full = count == room;
+  // Its own memory is filled by the end of a body, which no more is likely to follow.
+  *full = !own && static_cast<size_t>(count) == room;
   return give(self, count);
 }
 

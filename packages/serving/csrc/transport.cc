@@ -172,6 +172,39 @@ PyObject* transport_expect(Transport* self, PyObject*) {
   Py_RETURN_NONE;
 }
 
+/// Sends parts, if there is nothing before them and they are few enough not to release Python's
+/// lock, without which no other thread uses the transport. -1 with a Python error.
+int send_at_once(Transport* self, PyObject* const* parts, Py_ssize_t count) {
+  if (count == 0 || self->lost || self->closing || self->outbox->size()) return 0;
+  bool fits = true;
+  for (Py_ssize_t at = 0; at < count && fits; ++at) {
+    if (!self->outbox->put(parts[at])) {
+      self->outbox->clear();
+      return -1;
+    }
+    fits = self->outbox->size() <= Outbox::kLong;
+  }
+  if (!fits || self->outbox->flush(self->fd) == Outbox::Result::kFailed) {
+    self->outbox->clear();  // The event loop tries again, and finds out.
+    return 0;
+  }
+  if (self->outbox->size()) update_watch(self);
+  return 1;
+}
+
+PyObject* transport_answer(Transport* self, PyObject* args) {
+  PyObject *given, *callback;
+  if (!PyArg_ParseTuple(args, "OO:answer", &given, &callback)) return nullptr;
+  PyObject* parts = PySequence_Fast(given, "[answer] expected a sequence of buffers");
+  if (parts == nullptr) return nullptr;
+  const int sent =
+      send_at_once(self, PySequence_Fast_ITEMS(parts), PySequence_Fast_GET_SIZE(parts));
+  Py_DECREF(parts);
+  if (sent < 0) return nullptr;
+  settle(self->engine, callback, sent > 0);
+  Py_RETURN_NONE;
+}
+
 PyObject* transport_forget(Transport* self, PyObject*) {
   clear_known(self);
   Py_RETURN_NONE;
@@ -267,6 +300,9 @@ PyMethodDef methods[] = {
      "learn(text, literals, tail, streams, answer): answer requests like text by answer."},
     {"learn_head", reinterpret_cast<PyCFunction>(transport_learn_head), METH_VARARGS,
      "learn_head(head, names, answer, take): take requests with such a head; whether it can be."},
+    {"answer", reinterpret_cast<PyCFunction>(transport_answer), METH_VARARGS,
+     "answer(parts, callback): send buffers now if that can be, from any thread, and have "
+     "callback(sent) called on the event loop."},
     {"forget", reinterpret_cast<PyCFunction>(transport_forget), METH_NOARGS,
      "Forget what was learned."},
     {"expect", reinterpret_cast<PyCFunction>(transport_expect), METH_NOARGS,

@@ -33,8 +33,9 @@ struct KnownHead {
 
 /// A connected socket: an `asyncio.Transport` for an `asyncio.BufferedProtocol`.
 ///
-/// All of it runs on the thread of the event loop, with Python's lock held. The engine holds a
-/// reference from `connect` until `connection_lost` was called.
+/// All of it runs on the thread of the event loop, with Python's lock held, but for `answer`, which
+/// any thread may call that holds the lock. The engine holds a reference from `connect` until
+/// `connection_lost` was called.
 struct Transport {
   PyObject_HEAD Engine* engine;
   int fd;

@@ -1,6 +1,6 @@
 """What the server counts and times, for Prometheus to collect.
 
-Counting is plain additions on the event loop, as a small request spends longer in
+Counting is plain additions, as a small request spends longer in
 ``prometheus_client``'s counters than in its model. That library writes the text, in
 ``observe.exposition``, which is imported when the first one is wanted.
 """
@@ -65,7 +65,7 @@ class Histogram:
 
 
 class ModelMetrics:
-    """The metrics of one version of a model; on the event loop, but for ``ran``."""
+    """The metrics of one version of a model. Safe to use from any thread."""
 
     def __init__(self) -> None:
         self.requests = dict.fromkeys(PROTOCOLS, 0)
@@ -82,38 +82,56 @@ class ModelMetrics:
         self.queue_seconds = Histogram(_SECONDS)
         self.compute_seconds = Histogram(_SECONDS)
         self.batch_rows = Histogram(_ROWS)
-        self._running = threading.Lock()  # of the last two
+        self._changing = threading.Lock()
 
     def watch_queue(self, depth: Callable[[], float]) -> None:
         """Call ``depth`` whenever metrics are collected."""
         self.queue_depth = depth
 
     def began(self, protocol: str) -> None:
-        self.requests[protocol] += 1
-        self.in_flight += 1
+        with self._changing:
+            self.requests[protocol] += 1
+            self.in_flight += 1
 
-    def ended(self, began: float) -> None:
-        """A request that began at that time, of ``time.monotonic``, has ended."""
-        now = self.last_ended = time.monotonic()
-        self.in_flight -= 1
-        self.request_seconds.observe(now - began)
+    def withdrawn(self, protocol: str) -> None:
+        """A request that began was given to another model."""
+        with self._changing:
+            self.requests[protocol] -= 1
+            self.in_flight -= 1
+
+    def ended(self, began: float, timing: Timing | None = None) -> None:
+        """A request that began at that time, of ``time.monotonic``, has ended.
+
+        Args:
+            began: The time.
+            timing: Of its run, unless it was given to :meth:`waited`.
+        """
+        with self._changing:
+            if timing is not None:
+                self.queue_seconds.observe(timing.queued)
+            now = self.last_ended = time.monotonic()
+            self.in_flight -= 1
+            self.request_seconds.observe(now - began)
 
     def ran_at_once(self, protocol: str, began: float) -> None:
         """A request that began then was answered without a wait for a worker."""
-        self.requests[protocol] += 1
-        now = self.last_ended = time.monotonic()
-        self.queue_seconds.observe(0.0)
-        self.request_seconds.observe(now - began)
+        with self._changing:
+            self.requests[protocol] += 1
+            now = self.last_ended = time.monotonic()
+            self.queue_seconds.observe(0.0)
+            self.request_seconds.observe(now - began)
 
     def failed(self, protocol: str, reason: str, began: float) -> None:
-        self.failures[protocol, reason] += 1
-        self.failed_seconds += time.monotonic() - began
+        with self._changing:
+            self.failures[protocol, reason] += 1
+            self.failed_seconds += time.monotonic() - began
 
     def waited(self, timing: Timing) -> None:
-        self.queue_seconds.observe(timing.queued)
+        with self._changing:
+            self.queue_seconds.observe(timing.queued)
 
     def ran(self, rows: int, seconds: float) -> None:
-        with self._running:
+        with self._changing:
             self.batch_rows.observe(rows)
             self.compute_seconds.observe(seconds)
             runs, total = self.batches.get(rows, (0, 0.0))

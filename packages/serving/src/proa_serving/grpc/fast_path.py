@@ -18,10 +18,11 @@ class GrpcFastPath(RepeatedAnswers):
         request: Like the one that was answered.
     """
 
-    __slots__ = ("_heads",)
+    __slots__ = ("_heads", "_known_shapes")
 
     def __init__(self, path: FastPath, request: InferRequest) -> None:
         super().__init__(path, request)
+        self._known_shapes: list[tuple[int, ...]] | None = None
         self._heads: list[Buffer] = []  # what is before each output
 
     def __call__(self, data: bytes) -> list[Buffer] | None:

@@ -2,15 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
 from proa_serving.http.messages import Reply, Request
+from proa_serving.models.waiting import Answered, WaitingRun
 from proa_serving.protocol.errors import ServingError
+from proa_serving.protocol.messages import Array
 
-# (raw bytes of a body, the request's id) -> the parts of the answer with its head, or
-# None where the request is to be answered as others are.
-FastAnswer = Callable[[bytes | memoryview, bytes], Sequence[Any] | None]
+
+class FastAnswer(Protocol):
+    """What answers requests that repeat one but for their numbers and their id."""
+
+    def is_quick(self) -> bool:
+        """Whether the model is likely to run on the event loop."""
+        ...
+
+    def __call__(self, data: bytes | memoryview, given: bytes) -> Sequence[Any] | None:
+        """The parts of the answer with its head, if the model runs on the event loop.
+
+        Args:
+            data: Raw bytes of the body.
+            given: The request's id.
+        """
+        ...
+
+    def run_later(
+        self, data: bytes | memoryview, answered: Answered
+    ) -> WaitingRun | None:
+        """Have a worker run the model; None where the request is to be answered as
+        others are. Raises a ServingError if it is refused."""
+        ...
+
+    def encode_outputs(
+        self, outputs: Mapping[str, Array], given: bytes
+    ) -> Sequence[Any]:
+        """The parts of the answer with its head, from what the model gave."""
+        ...
+
+    def reply(self, result: Mapping[str, Array] | ServingError, given: bytes) -> Reply:
+        """The same before it is encoded, and of errors."""
+        ...
 
 
 class Answers(Protocol):

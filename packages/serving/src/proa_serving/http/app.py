@@ -152,7 +152,7 @@ class HttpApp:
             route = _route(request.method, request.target)
             answer = self._actions[route.action](route, request)
         except Exception as error:
-            return _reply_to(error)
+            return Reply.of_failure(error)
         return answer if isinstance(answer, Reply) else self._guarded(answer)
 
     async def _guarded(self, answer: Coroutine[Any, Any, Reply]) -> Reply:
@@ -165,7 +165,7 @@ class HttpApp:
                 UnavailableError("server", "is shutting down; the request was cut")
             )
         except Exception as error:
-            return _reply_to(error)
+            return Reply.of_failure(error)
 
     def fast_path(self, request: Request) -> tuple[bytes, FastAnswer] | None:
         """As :meth:`Answers.fast_path`: of inference with raw tensors, for anybody."""
@@ -463,13 +463,6 @@ def _expose(metrics: Metrics) -> bytes:
     from proa_serving.observe.exposition import expose
 
     return expose(metrics)
-
-
-def _reply_to(error: Exception) -> Reply:
-    if isinstance(error, ServingError):
-        return Reply.of_error(error)
-    log.error("an HTTP request failed inside the server", exc_info=error)
-    return Reply.of_json({"error": "[server] failed; its log says more"}, 500)
 
 
 def _text_length(text: str | None) -> int:

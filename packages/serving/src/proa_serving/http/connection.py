@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Coroutine
 from typing import Any
@@ -12,9 +11,10 @@ import httptools
 
 from proa_serving.http.answers import Answers
 from proa_serving.http.body import IN_PLACE, Body, too_large
-from proa_serving.http.heads import MAX_KNOWN_BYTES, KnownHeads, check_head, oversize
+from proa_serving.http.heads import KnownHeads, check_head, feed, oversize
 from proa_serving.http.messages import CONTINUE, Head, Reply, Request, send
 from proa_serving.http.repeats import HttpRepeats
+from proa_serving.http.waiting import WaitingAnswer
 from proa_serving.protocol.errors import (
     InvalidRequestError,
     ServingError,
@@ -34,7 +34,6 @@ from proa_serving.transport.phases import (
 )
 from proa_serving.transport.unread import Unread, unread_bytes
 
-log = logging.getLogger("proa_serving.http")
 known_heads = KnownHeads()
 
 
@@ -52,8 +51,8 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     __slots__ = (
         *("_blocked", "_client", "_deaf", "_head_bytes", "_in_place"),
-        *("_failure", "_loop", "_owner", "_parser", "_paused", "_repeats"),
-        *("_request", "_task", "_transport", "_unknown", "_unread"),
+        *("_failure", "_loop", "_owner", "_parser", "_paused"),
+        *("_repeats", "_request", "_task", "_transport", "_unknown", "_unread"),
         *("_waiting", "deadline", "health_only", "phase"),
     )
 
@@ -67,7 +66,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._parser: Any = httptools.HttpRequestParser(self)
         self._request: Request | None = None  # what is being received
         self._waiting: deque[Request] = deque()  # complete, behind the one in progress
-        self._task: asyncio.Task[Reply] | None = None
+        self._task: asyncio.Task[Reply] | WaitingAnswer | None = None
         self._in_place: Body | None = None  # where bytes go instead of to the parser
         self._head_bytes = 0
         self._unknown = b""  # the head that is parsed now, if it came whole
@@ -201,7 +200,7 @@ class HttpConnection(asyncio.BufferedProtocol):
     def _take_known(self, data: memoryview) -> memoryview:
         """Take the requests whose heads were parsed before; what follows them."""
         while data and self._request is None and not self._deaf:
-            head, found = known_heads.find(bytes(data[:MAX_KNOWN_BYTES]))
+            head, found = known_heads.find(data)
             self._unknown = head
             taken = -1 if found is None else self._take(found, data[len(head) :])
             if found is None or taken < 0:
@@ -233,17 +232,11 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._fail(error)
             return len(part)
         if is_whole:
-            self._complete(request)
+            self.on_message_complete()
         else:
             self._enter(BODY)
             self._in_place = request.body
         return len(part)
-
-    def _complete(self, request: Request) -> None:
-        """All of a request is there."""
-        self.on_message_complete()
-        if self._repeats and self.phase is IDLE:
-            self._repeats.learn(request)
 
     def _take_native(self, head: Head, body: int, end: int) -> bool:
         """As :meth:`_take`, of what the transport has in the buffer."""
@@ -268,36 +261,19 @@ class HttpConnection(asyncio.BufferedProtocol):
             return
         if not body.rest():
             self._in_place = None
-            self._parser = httptools.HttpRequestParser(self)
-            self._finish_body(self._request)
-
-    def _finish_body(self, request: Request) -> None:
-        """The body of a request was received in place."""
-        parts = None
-        if self._repeats and self._task is None and not self._blocked:
-            parts = self._repeats.answer(request)
-        if parts is None:
-            self._complete(request)
-            return
-        self._request = None
-        self._enter(IDLE)
-        self._transport.writelines(parts)
-        request.release(self._owner.budget)
+            if self._request.known is None:  # The parser may have seen its head.
+                self._parser = httptools.HttpRequestParser(self)
+            self.on_message_complete()
 
     def _parse(self, data: memoryview) -> None:
         try:
-            self._parser.feed_data(data)
-            self._unknown = b""
-        except httptools.HttpParserCallbackError as error:
-            log.error("an HTTP connection failed inside the server", exc_info=error)
-            self._fail(ServingError("server", "failed; its log says more"))
-            return
-        except httptools.HttpParserUpgrade:
-            return  # Is answered as if it had not been requested, and then closed.
-        except httptools.HttpParserError as error:
+            if not feed(self._parser, data):
+                return
+        except ServingError as error:
             if not self._deaf:
-                self._fail(InvalidRequestError("http", f"must be HTTP/1.1: {error}"))
+                self._fail(error)
             return
+        self._unknown = b""
         request = self._request
         body = None if request is None else request.body
         if request is None or body is not None:
@@ -402,6 +378,15 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def _start(self, request: Request) -> None:
         self._enter(BUSY)
+        known = self._repeats.begin(request, self._answered) if self._repeats else None
+        if isinstance(known, WaitingAnswer):
+            self._task = known
+            return
+        if known is not None:
+            self._enter(IDLE)
+            self._transport.writelines(known)
+            request.release(self._owner.budget)
+            return
         answer: Reply | Coroutine[Any, Any, Reply]
         if request.refusal is None:
             answer = self._owner.answers.answer(request)
@@ -415,13 +400,25 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._task.add_done_callback(lambda task: self._finish(request, task))
 
     def _finish(self, request: Request, task: asyncio.Task[Reply]) -> None:
+        if not task.cancelled():
+            self._answered(request, task.result())
+            return
         self._task = None
-        if task.cancelled() or self.phase is LINGER:  # The client is gone.
+        request.release(self._owner.budget)
+
+    def _answered(self, request: Request, reply: Reply | None) -> None:
+        """The answer to the request in progress, unless it was sent or cancelled."""
+        self._task = None
+        if self.phase is LINGER:  # The client is gone.
             request.release(self._owner.budget)
             return
-        self._write(request, task.result())
+        if reply is None:
+            request.release(self._owner.budget)
+            self._enter(BLOCKED if self._blocked else IDLE)
+        else:
+            self._write(request, reply)
         self._continue()
-        self._set_deadline()
+        self._settle()
 
     def _continue(self) -> None:
         """Answer what arrived meanwhile, then read on."""
@@ -451,6 +448,8 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._linger()
         else:
             self._enter(BLOCKED if self._blocked else IDLE)
+            if self._repeats and self.phase is IDLE:
+                self._repeats.learn(request)
 
     def _fail(self, error: ServingError) -> None:
         """Answer a request of which the rest is not read, and close."""

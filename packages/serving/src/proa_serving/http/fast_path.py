@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from proa_serving.http.body import Buffer
 from proa_serving.http.messages import Reply
 from proa_serving.models.fast_path import FastPath, RepeatedAnswers
+from proa_serving.models.waiting import Answered, WaitingRun
 from proa_serving.protocol.errors import ServingError
 from proa_serving.protocol.messages import Array, InferRequest, InferResponse
 from proa_serving.protocol.rest import BINARY_TYPE, HEADER_LENGTH, encode_response
 
 _LENGTH = HEADER_LENGTH.lower()
 _ID = b'"id":"'
+Part = Buffer | Array
+_Texts = tuple[list[tuple[int, ...]], bytes, bytes]
 
 
 def encode_reply(response: InferResponse, request: InferRequest) -> Reply:
@@ -34,37 +37,58 @@ class HttpFastPath(RepeatedAnswers):
         given: Its id, if those that follow have one, of as many bytes.
     """
 
-    __slots__ = ("_given", "_head", "_tail")
+    __slots__ = ("_given", "_texts")
 
     def __init__(self, path: FastPath, request: InferRequest, given: bytes) -> None:
         super().__init__(path, request)
         self._given = given
-        # Before the id, and between it and the outputs; the first alone without one.
-        self._head = self._tail = b""
+        # Shapes of outputs, and what is before them: up to the id, and after it; the
+        # first alone without one. Replaced as a whole, as threads share it.
+        self._texts: _Texts | None = None
 
-    def __call__(
-        self, data: bytes | memoryview, given: bytes
-    ) -> Sequence[Buffer | Array] | None:
-        """The parts of the answer; None where the request goes the long way."""
+    def is_quick(self) -> bool:
+        """As :meth:`FastPath.is_quick`."""
+        return self.path.is_quick()
+
+    def __call__(self, data: Buffer, given: bytes) -> Sequence[Part] | None:
+        """The parts of the answer; None where the request goes another way."""
         try:
             arrays = self.path.run(data)
         except ServingError as error:
             return Reply.of_error(error).encode(close=False, body=True)
-        if arrays is None:
-            return None
+        return None if arrays is None else self.encode(arrays, given)
+
+    def run_later(self, data: Buffer, answered: Answered) -> WaitingRun | None:
+        """As :meth:`FastPath.run_later`."""
+        return self.path.run_later(data, answered)
+
+    def encode_outputs(
+        self, outputs: Mapping[str, Array], given: bytes
+    ) -> Sequence[Part]:
+        """The parts of the answer with those outputs of the model that are wanted."""
+        return self.encode(self.path.wanted(outputs), given)
+
+    def encode(self, arrays: Sequence[Array], given: bytes) -> Sequence[Part]:
+        """The parts of the answer; on any thread."""
         shapes = self._raw_shapes(arrays)
         if shapes is None:
             return self._encode(arrays, given)
-        if shapes != self._known_shapes:
-            self._known_shapes = shapes
+        texts = self._texts
+        if texts is None or shapes != texts[0]:
             head, text, *_ = self._encode(arrays, self._given)
             whole = bytes(head) + bytes(text)
             # Quotes are escaped within strings, so nothing else can look like it.
             at = whole.index(_ID) + len(_ID) if given else len(whole)
-            self._head, self._tail = whole[:at], whole[at + len(given) :]
-        if given:
-            return [self._head + given + self._tail, *arrays]
-        return [self._head, *arrays]
+            texts = self._texts = shapes, whole[:at], whole[at + len(given) :]
+        _, before, after = texts
+        return [before + given + after if given else before, *arrays]
+
+    def reply(self, result: Mapping[str, Array] | ServingError, given: bytes) -> Reply:
+        """The answer with the outputs of the model, before it is encoded."""
+        if isinstance(result, ServingError):
+            return Reply.of_error(result)
+        response = self._response(self.path.wanted(result), given.decode())
+        return encode_reply(response, self._request)
 
     def _encode(self, arrays: Sequence[Array], given: bytes) -> list[Buffer]:
         response = self._response(arrays, given.decode())

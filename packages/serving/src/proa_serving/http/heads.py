@@ -6,13 +6,20 @@ costs as much as all else that is done for a small request.
 
 from __future__ import annotations
 
+import logging
+from typing import Any
+
+import httptools
+
 from proa_serving.http.messages import Head, Request
 from proa_serving.protocol.errors import (
     HeadTooLargeError,
     InvalidRequestError,
+    ServingError,
     UnavailableError,
 )
 
+log = logging.getLogger("proa_serving.http")
 MAX_HEAD_BYTES = 64 * 1024
 
 # Longer heads are parsed each time.
@@ -53,17 +60,40 @@ def check_head(request: Request, *, needs_host: bool, health_only: bool) -> None
             )
 
 
+def feed(parser: Any, data: memoryview) -> bool:
+    """Have ``parser``, which is httptools', parse ``data``.
+
+    Returns:
+        False after a request to upgrade, which is answered as if it were none.
+
+    Raises:
+        InvalidRequestError: If they are not HTTP/1.1.
+        ServingError: If a callback of the parser failed.
+    """
+    try:
+        parser.feed_data(data)
+    except httptools.HttpParserCallbackError as error:
+        log.error("an HTTP connection failed inside the server", exc_info=error)
+        raise ServingError("server", "failed; its log says more") from error
+    except httptools.HttpParserUpgrade:
+        return False
+    except httptools.HttpParserError as error:
+        raise InvalidRequestError("http", f"must be HTTP/1.1: {error}") from error
+    return True
+
+
 class KnownHeads:
     """A bounded cache of heads; used on event loops alone."""
 
     def __init__(self) -> None:
         self._heads: dict[bytes, Head] = {}
 
-    def find(self, data: bytes) -> tuple[bytes, Head | None]:
-        """The head that ``data`` begins with, and what it means if that is known.
+    def find(self, received: memoryview) -> tuple[bytes, Head | None]:
+        """The head that ``received`` begins with, and what it means if that is known.
 
         The head is empty if it is not all there, or not one that may be kept.
         """
+        data = bytes(received[:MAX_KNOWN_BYTES])
         end = data.find(_END)
         if end < 0:
             return b"", None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Sequence
 from http import HTTPStatus
@@ -17,6 +18,7 @@ from proa_serving.protocol.rest import JSON_TYPE, dump_json
 from proa_serving.schedule.budget import ByteBudget
 from proa_serving.security.keys import Caller
 
+log = logging.getLogger("proa_serving.http")
 _LINES = {
     held.value: f"HTTP/1.1 {held.value} {held.phrase}\r\n".encode()
     for held in HTTPStatus
@@ -37,6 +39,10 @@ def send(transport: Any, parts: Sequence[Buffer]) -> int:
     return size
 
 
+# By the JSON of requests: bytes of their raw tensors, and what answers them.
+KnownTarget = dict[bytes, tuple[int, Any]]
+
+
 class Head(NamedTuple):
     """A head as it was parsed; it is shared, and must not be changed."""
 
@@ -45,6 +51,7 @@ class Head(NamedTuple):
     headers: dict[bytes, bytes]
     length: int | None  # of the body
     skip: int  # bytes of it before those that are aligned in memory
+    known: KnownTarget | None = None  # what is known of requests with it
 
 
 class Request:
@@ -52,7 +59,7 @@ class Request:
 
     __slots__ = (
         *("body", "caller", "charged", "client", "headers", "keep_alive"),
-        *("method", "refusal", "target"),
+        *("known", "method", "refusal", "target"),
     )
 
     def __init__(self) -> None:
@@ -64,13 +71,14 @@ class Request:
         self.client = ""  # its address
         self.caller: Caller | None = None  # where keys are checked
         self.refusal: ServingError | None = None  # what answers it, whatever it is
+        self.known: KnownTarget | None = None  # what is known of requests like it
 
     @classmethod
     def of_head(cls, head: Head) -> Request:
         """A request with a head that was parsed before; its body is yet to come."""
         request = cls()
         request.method, request.target = head.method, head.target
-        request.headers = head.headers
+        request.headers, request.known = head.headers, head.known
         return request
 
     def charge(self, budget: ByteBudget, count: int) -> None:
@@ -131,6 +139,14 @@ class Reply:
         elif isinstance(error, UnauthenticatedError):
             headers = "www-authenticate: Bearer\r\n"
         return cls([text], status=error.http_status, headers=headers, close=close)
+
+    @classmethod
+    def of_failure(cls, error: Exception) -> Reply:
+        """What answers a request that raised, which is logged if it is no refusal."""
+        if isinstance(error, ServingError):
+            return cls.of_error(error)
+        log.error("an HTTP request failed inside the server", exc_info=error)
+        return cls.of_json({"error": "[server] failed; its log says more"}, 500)
 
     def encode(self, *, close: bool, body: bool) -> list[Buffer]:
         """The bytes to write: the head, then the parts of the body if ``body``."""

@@ -13,7 +13,8 @@ from typing import Any
 
 from proa_serving.http.answers import Answers, FastAnswer
 from proa_serving.http.heads import UNUSUAL
-from proa_serving.http.messages import Head, Request
+from proa_serving.http.messages import Head, KnownTarget, Request
+from proa_serving.http.waiting import Finish, WaitingAnswer
 from proa_serving.protocol.rest import HEADER_LENGTH, without_id
 from proa_serving.transport.owner import Owner
 from proa_serving.transport.repeats import LEARNED_IN_VAIN, Repeats
@@ -30,8 +31,6 @@ _SPECIAL = (b"authorization", b"content-encoding", b"origin", b"x-api-key")
 _MAX_PATHS = 64
 _MAX_HEADS = 8  # as the transport's
 
-Paths = dict[bytes, tuple[int, FastAnswer]]
-Find = Callable[[Request], tuple[bytes, FastAnswer] | None]
 # Serves a request with a head: False if it must be parsed after all. Where its body
 # begins in the buffer, and where what arrived ends.
 Take = Callable[[Head, int, int], bool]
@@ -42,28 +41,26 @@ class HttpRepeats:
 
     Args:
         repeats: Tells the transport.
-        buffer: Where requests are received.
-        find: Finds what answers requests like one, and its JSON.
+        owner: What the connections share.
         take: Serves requests that have no answer here.
         touch: Is called after each that the transport answered.
     """
 
     __slots__ = (
-        *("_buffer", "_find", "_heads", "_in_vain", "_paths", "_repeats"),
+        *("_heads", "_in_vain", "_owner", "_paths", "_repeats"),
         *("_take", "_touch"),
     )
 
     def __init__(
         self,
         repeats: Repeats,
-        buffer: memoryview,
-        find: Find,
+        owner: Owner[Answers],
         take: Take,
         touch: Callable[[], None],
     ) -> None:
-        self._repeats, self._buffer = repeats, buffer
-        self._find, self._take, self._touch = find, take, touch
-        self._paths: dict[bytes, Paths] = {}  # by target
+        self._repeats, self._owner = repeats, owner
+        self._take, self._touch = take, touch
+        self._paths: dict[bytes, KnownTarget] = {}  # by target
         self._heads: set[bytes] = set()  # that the transport knows
         self._in_vain = 0  # learned since one was repeated
 
@@ -79,7 +76,7 @@ class HttpRepeats:
         held = Repeats.of(transport)
         if held is None:
             return None
-        return cls(held, owner.buffer, owner.answers.fast_path, take, touch)
+        return cls(held, owner, take, touch)
 
     def expect(self) -> None:
         """The next byte from the client begins a request."""
@@ -99,13 +96,13 @@ class HttpRepeats:
         if len(self._heads) >= _MAX_HEADS:
             self._heads.clear()
         self._heads.add(head)
-        answer = None
+        answer = paths = None
         if not any(name in headers for name in _SPECIAL):
             if len(self._paths) >= _MAX_PATHS:
                 self._paths.clear()
             paths = self._paths.setdefault(parsed.target, {})
             answer = functools.partial(self._answer, paths)
-        take = functools.partial(self._take_parsed, head, parsed)
+        take = functools.partial(self._take_parsed, head, parsed._replace(known=paths))
         self._repeats.learn_head(head, _READ, answer, take)
 
     def learn(self, request: Request) -> None:
@@ -114,7 +111,7 @@ class HttpRepeats:
         if paths is None or self._in_vain >= LEARNED_IN_VAIN:
             return
         self._in_vain += 1
-        found = self._find(request)
+        found = self._owner.answers.fast_path(request)
         if found is None:
             return
         if len(paths) >= _MAX_PATHS:
@@ -123,32 +120,67 @@ class HttpRepeats:
         length = 0 if request.body is None else request.body.size
         paths[text] = (length - len(text), answer)
 
-    def answer(self, request: Request) -> Sequence[Any] | None:
-        """The parts that answer a request whose body is received; None if not known."""
-        paths = self._paths.get(request.target)
-        text = request.headers.get(_LENGTH, b"")
-        if paths is None or not (text.isdigit() and len(text) < 5):
-            return None
-        if request.method != b"POST" or not request.keep_alive or request.refusal:
-            return None
-        if any(name in request.headers for name in _SPECIAL):
-            return None
-        data, size = memoryview(request.data()), int(text)
-        return self._answer(paths, bytes(data[:size]), data[size:])
+    def begin(
+        self, request: Request, finish: Finish
+    ) -> Sequence[Any] | WaitingAnswer | None:
+        """The parts that answer a request which was received, or what will answer it.
 
-    def _answer(
-        self, paths: Paths, text: bytes, data: bytes | memoryview
-    ) -> Sequence[Any] | None:
+        Args:
+            request: The request.
+            finish: Is called once the latter has.
+
+        Returns:
+            None if it is to be answered as others are.
+        """
+        body = request.body
+        if body is None or not body.header_length or request.refusal:
+            return None
+        paths = request.known
+        if paths is None:
+            paths = self._paths.get(request.target)
+            if paths is None or not request.keep_alive or request.method != b"POST":
+                return None
+            if any(name in request.headers for name in _SPECIAL):
+                return None
+        whole, size = memoryview(request.data()), body.header_length
+        answer, given = self._find_path(paths, bytes(whole[:size]), len(whole) - size)
+        if answer is None:
+            return None
+        data = whole[size:] if body.in_place else bytes(whole[size:])  # aligned
+        parts = answer(data, given) if answer.is_quick() else None
+        if parts is not None:
+            self._repeated()
+            return parts
+        send = self._repeats.answer
+        waiting = WaitingAnswer(self._owner, request, answer, given, send, finish)
+        if not waiting.start(data):
+            return None
+        self._repeated()
+        return waiting
+
+    def _repeated(self) -> None:
+        self._in_vain = 0
+        self._repeats.repeated()
+
+    def _find_path(
+        self, paths: KnownTarget, text: bytes, size: int
+    ) -> tuple[FastAnswer | None, bytes]:
+        """What answers ``text`` and ``size`` bytes of raw tensors, and the id in it."""
         found, given = paths.get(text), b""
         if found is None:
             key, given = without_id(text)
             found = paths.get(key) if given else None
-        if found is None or found[0] != len(data):
-            return None
-        parts = found[1](data, given)
+        if found is None or found[0] != size:
+            return None, b""
+        return found[1], given
+
+    def _answer(
+        self, paths: KnownTarget, text: bytes, data: bytes | memoryview
+    ) -> Sequence[Any] | None:
+        answer, given = self._find_path(paths, text, len(data))
+        parts = None if answer is None else answer(data, given)
         if parts is not None:
-            self._in_vain = 0
-            self._repeats.repeated()
+            self._repeated()
             self._touch()
         return parts
 
@@ -164,9 +196,10 @@ class HttpRepeats:
     ) -> bool:
         """Serve the request at ``begin``, whose head differs in no way that matters."""
         self._repeats.repeated()
-        head = bytes(self._buffer[begin:body])
-        headers = parsed.headers if head == learned else _headers_of(head)
-        found = Head(parsed.method, parsed.target, headers, length, skip)
+        head = bytes(self._owner.buffer[begin:body])
+        if head == learned:
+            return self._take(parsed, body, end)
+        found = parsed._replace(headers=_headers_of(head), length=length, skip=skip)
         return self._take(found, body, end)
 
 

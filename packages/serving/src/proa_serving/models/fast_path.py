@@ -7,22 +7,26 @@ model's arrays, and no more.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from proa_serving.models.fit import fit_inputs
 from proa_serving.models.served import ServedModel
+from proa_serving.models.waiting import Answered, Deadlines, WaitingRun
 from proa_serving.protocol.datatypes import DATATYPES
 from proa_serving.protocol.errors import ServingError
 from proa_serving.protocol.messages import Array, InferRequest, InferResponse, Tensor
+from proa_serving.protocol.tensors import Buffer
+from proa_serving.schedule.scheduler import BatchShape
 
 if TYPE_CHECKING:
     from proa_serving.models.service import InferenceService
 
 
 class FastPath:
-    """Runs a model on the raw bytes of inputs, where it runs on the event loop.
+    """Runs a model on the raw bytes of inputs, on the event loop or by a worker.
 
     Args:
         service: What answered the first request.
@@ -30,9 +34,15 @@ class FastPath:
         request: It. Its inputs were raw, and none was BYTES or in shared memory.
         places: Where the bytes of each input begin.
         protocol: What they came by.
+
+    Raises:
+        ServingError: If the request is not for the model.
     """
 
-    __slots__ = ("_inputs", "_model", "_protocol", "_request", "_service", "outputs")
+    __slots__ = (
+        *("_bounds", "_deadlines", "_inputs", "_model", "_protocol"),
+        *("_request", "_service", "_shape", "_size", "outputs"),
+    )
 
     def __init__(
         self,
@@ -43,6 +53,7 @@ class FastPath:
         protocol: str,
     ) -> None:
         self._service, self._model, self._protocol = service, model, protocol
+        arrays = fit_inputs(request, model.inputs)
         self._request = InferRequest(request.model, [], request.version)
         given = {
             held.name: (held.array.shape, held.array.dtype, at)
@@ -54,6 +65,9 @@ class FastPath:
             for spec in model.inputs
         ]
         self.outputs = model.wanted(request)
+        self._shape = BatchShape.of(arrays)
+        self._size = sum(array.nbytes for array in arrays.values())
+        self._bounds, self._deadlines = model.bounds(request), Deadlines()
 
     @property
     def version(self) -> str:
@@ -67,7 +81,11 @@ class FastPath:
         except ServingError:
             return False
 
-    def run(self, data: bytes | memoryview) -> list[Array] | None:
+    def is_quick(self) -> bool:
+        """Whether :meth:`run` is worth a call."""
+        return self._model.is_quick(self._size)
+
+    def run(self, data: Buffer) -> list[Array] | None:
         """The outputs, as the first request wanted them.
 
         Args:
@@ -81,21 +99,49 @@ class FastPath:
             ModelFailedError: If the model raised.
         """
         service = self._service
-        if (
-            service.draining
-            or service.tracer is not None
-            or not service.budget.has_room(len(data))
-            or not self.is_current()
-        ):
+        if not service.budget.has_room(len(data)) or not self._is_open():
             return None
+        found = self._model.infer_at_once(self._arrays(data), self._protocol)
+        return None if found is None else self.wanted(found)
+
+    def run_later(self, data: Buffer, answered: Answered) -> WaitingRun | None:
+        """Have a worker run the model.
+
+        Args:
+            data: Raw inputs, at their places, which are charged to the budget.
+            answered: Takes all outputs of the model, or the error.
+
+        Returns:
+            None where the request must be served as others are, as in :meth:`run`.
+
+        Raises:
+            ServingError: If it is refused.
+        """
+        if not self._is_open():
+            return None
+        return self._model.infer_later(
+            self._arrays(data),
+            self._shape,
+            self._bounds,
+            self._deadlines,
+            self._protocol,
+            answered,
+        )
+
+    def wanted(self, found: Mapping[str, Array]) -> list[Array]:
+        """Of all outputs those that the first request wanted."""
+        return [found[held.name] for held in self.outputs]
+
+    def _is_open(self) -> bool:
+        service = self._service
+        return not service.draining and service.tracer is None and self.is_current()
+
+    def _arrays(self, data: Buffer) -> dict[str, Array]:
         inputs = {}
         for name, shape, dtype, at, is_aligned in self._inputs:
             array: Array = np.ndarray(shape, dtype, data, at)
             inputs[name] = array if is_aligned else array.copy()
-        found = self._model.infer_at_once(inputs, self._protocol)
-        if found is None:
-            return None
-        return [found[held.name] for held in self.outputs]
+        return inputs
 
 
 class RepeatedAnswers:
@@ -107,13 +153,12 @@ class RepeatedAnswers:
         request: Like the one that was answered, all raw.
     """
 
-    __slots__ = ("_dtypes", "_known_shapes", "_request", "path")
+    __slots__ = ("_dtypes", "_request", "path")
 
     def __init__(self, path: FastPath, request: InferRequest) -> None:
         self.path, self._request = path, request
         self._request.inputs = []  # They are not kept in memory.
         self._dtypes = [DATATYPES[held.datatype].dtype for held in path.outputs]
-        self._known_shapes: list[tuple[int, ...]] | None = None
 
     def _response(self, arrays: Sequence[Array], id: str = "") -> InferResponse:
         outputs = [

@@ -19,6 +19,7 @@ from proa_serving.models.cores import available_cores, share_cores
 from proa_serving.models.fit import fit_inputs, fit_outputs, fit_specs, seconds_for
 from proa_serving.models.sequences import SequenceTable
 from proa_serving.models.settings import ModelSettings
+from proa_serving.models.waiting import Answered, Bounds, Deadlines, WaitingRun
 from proa_serving.models.warmup import warmup_inputs
 from proa_serving.protocol.answers import Answer, Answers
 from proa_serving.protocol.errors import (
@@ -38,7 +39,7 @@ from proa_serving.protocol.messages import (
 from proa_serving.schedule.buckets import crop_all, pad_all
 from proa_serving.schedule.merge import Arrays
 from proa_serving.schedule.queue import Job, Timing
-from proa_serving.schedule.scheduler import Scheduler
+from proa_serving.schedule.scheduler import BatchShape, Scheduler
 
 _NO_WAIT = Timing(0.0, 0.0)
 _loads = itertools.count(1)
@@ -216,6 +217,47 @@ class ServedModel:
             self._metrics.ran_at_once(protocol, began)
         return arrays
 
+    def is_quick(self, size: int) -> bool:
+        """Whether requests of ``size`` bytes are for :meth:`infer_at_once`."""
+        return self._scheduler.is_quick(size)
+
+    def infer_later(
+        self,
+        inputs: Arrays,
+        shape: BatchShape,
+        bounds: Bounds,
+        deadlines: Deadlines,
+        protocol: str,
+        answered: Answered,
+    ) -> WaitingRun | None:
+        """Queue a request; None if it must be inferred as others are.
+
+        Args:
+            inputs: As the model wants them.
+            shape: Their.
+            bounds: As of :meth:`bounds`.
+            deadlines: Of requests with the same bounds.
+            protocol: What it came by.
+            answered: Takes the outputs, all of them, or the error.
+
+        Raises:
+            ServingError: If it is refused.
+        """
+        if not self._plain:
+            return None
+        began = time.monotonic()
+        run = WaitingRun(self.name, self._scheduler, self._metrics, protocol, answered)
+        try:
+            run.start(inputs, shape, bounds, deadlines)
+        except RetiredError:
+            self._metrics.withdrawn(protocol)
+            return None  # Its successor is found there.
+        except ServingError as error:
+            self._metrics.failed(protocol, error.reason, began)
+            self._metrics.ended(began)
+            raise
+        return run
+
     def _count_failure(self, error: ServingError, protocol: str, began: float) -> None:
         """Count the failure of a request that did not wait for a worker."""
         self._metrics.began(protocol)
@@ -332,13 +374,22 @@ class ServedModel:
                 if not loop.is_closed():
                     raise
 
-        timeout = seconds_for(request, self._timeout)
-        expires = time.monotonic() + timeout
+        bounds = self.bounds(request)
+        expires = time.monotonic() + bounds.begin
+        job = self._scheduler.submit(inputs, done, expires, bounds.priority)
+        return self._answered(answer, job, bounds.seconds)
+
+    def bounds(self, request: InferRequest) -> Bounds:
+        """What ``request`` may take.
+
+        Raises:
+            InvalidRequestError: If its priority is none.
+        """
+        seconds = begin = seconds_for(request, self._timeout)
         if self._limits.wait_us:
-            expires = min(expires, time.monotonic() + self._limits.wait_us / 1e6)
+            begin = min(begin, self._limits.wait_us / 1e6)
         level = self._limits.level(request.parameters.get("priority"))
-        job = self._scheduler.submit(inputs, done, expires, level)
-        return self._answered(answer, job, timeout)
+        return Bounds(seconds, begin, level)
 
     async def _answered(
         self, answer: asyncio.Future[Arrays], job: Job, timeout: float

@@ -11,7 +11,6 @@ from proa_serving import __version__
 from proa_serving.config import ServerConfig
 from proa_serving.metrics import Metrics
 from proa_serving.models.fast_path import FastPath
-from proa_serving.models.fit import fit_inputs
 from proa_serving.models.repository import ModelRepository
 from proa_serving.models.served import ServedModel
 from proa_serving.models.shared_memory import SharedMemory
@@ -173,13 +172,12 @@ class InferenceService:
             model = self.answers(request)
             if not isinstance(model, ServedModel):
                 return None
-            fit_inputs(request, model.inputs)
-            wanted = model.wanted(request)
+            path = FastPath(self, model, request, places, protocol)
         except ServingError:
             return None
-        if any(held.datatype == "BYTES" for held in wanted):
+        if any(held.datatype == "BYTES" for held in path.outputs):
             return None
-        return FastPath(self, model, request, places, protocol)
+        return path
 
     def statistics(self, name: str = "", version: str = "") -> list[ModelStatistics]:
         """Statistics of the named versions, of all that are or were served.

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from concurrent.futures import Future
 from itertools import count
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from proa_serving.backends.base import Instance, Model
 from proa_serving.protocol.errors import (
@@ -32,6 +32,23 @@ from proa_serving.schedule.quick import QuickRuns
 log = logging.getLogger("proa_serving.schedule")
 # One request of so many that find the workers busy waits for them, at most so long.
 _BUSY_TIMES, _BUSY_SECONDS = 64, 2e-3
+
+
+class BatchShape(NamedTuple):
+    """Which requests may share a batch with one, and how much of it that takes.
+
+    Args:
+        rows: Its rows; None if it runs alone.
+        key: Equal for those that may share it.
+    """
+
+    rows: int | None
+    key: Hashable
+
+    @classmethod
+    def of(cls, inputs: Arrays) -> BatchShape:
+        """That of the inputs of a request."""
+        return cls(rows_of(inputs), batch_key(inputs))
 
 
 class BatchObserver(Protocol):
@@ -115,6 +132,7 @@ class Scheduler:
         done: Done,
         expires: float = float("inf"),
         priority: int = 0,
+        shape: BatchShape | None = None,
     ) -> Job:
         """Queue a request; ``done`` gets its outputs or error, from a worker.
 
@@ -123,19 +141,25 @@ class Scheduler:
             done: Called once, unless the job is cancelled before it begins.
             expires: The time, of ``time.monotonic``, from which it is not begun.
             priority: Its level; lower ones go first.
+            shape: Of the inputs, where it is known.
 
         Raises:
             QueueFullError: If too many wait.
             RetiredError: If the scheduler is closing.
         """
-        rows = rows_of(inputs) if self._batches else None
-        if rows is None:
+        if self._batches and shape is None:
+            shape = BatchShape.of(inputs)
+        if not self._batches or shape is None or shape.rows is None:
             # A key of its own: a group of one, which is due at once by its rows.
             job = Job(inputs, 2**62, next(self._alone), done, expires, priority)
         else:
-            job = Job(inputs, rows, batch_key(inputs), done, expires, priority)
+            job = Job(inputs, shape.rows, shape.key, done, expires, priority)
         self._queue.put(job)
         return job
+
+    def is_quick(self, size: int) -> bool:
+        """Whether requests of ``size`` bytes run where they are received."""
+        return self._quick.instance(size) is not None
 
     def run_here(self, inputs: Arrays) -> Mapping[str, Array] | None:
         """The outputs of a request, on the calling thread, if that is faster.
@@ -188,6 +212,7 @@ class Scheduler:
         If it runs alone, on an instance that can be stopped, its run ends.
         """
         if self._queue.remove(job):
+            job.inputs = {}
             return True
         self._stop([job])
         return False
@@ -227,8 +252,18 @@ class Scheduler:
             ready.set_exception(error)
         else:
             ready.set_result(None)
-        while (jobs := self._queue.take()) is not None:
-            self._run(instance, jobs)
+        while self._run_next(instance):
+            pass
+
+    def _run_next(self, instance: Instance) -> bool:
+        """Whether there was one; its requests are not held in memory beyond it."""
+        jobs = self._queue.take()
+        if jobs is None:
+            return False
+        self._run(instance, jobs)
+        for job in jobs:
+            job.inputs = {}  # Who waited for the job may refer to it in a cycle.
+        return True
 
     def _run(self, instance: Instance, jobs: list[Job]) -> None:
         begin = time.monotonic()
@@ -251,15 +286,15 @@ class Scheduler:
             self._batches = False
             return self._run_singly(instance, jobs)
         seconds = time.monotonic() - begin
-        rows = [_rows(job.inputs) for job in jobs]
+        self._observer.ran(sum(_rows(job.inputs) for job in jobs), seconds)
+        for job, part in zip(jobs, parts, strict=True):
+            job.done(part, Timing(begin - job.arrived, seconds))
+        # What is learned can wait until the clients have their answers.
         if self._batches:
             self._queue.ran(jobs, seconds)
         if len(jobs) == 1:
             size = sum(array.nbytes for array in jobs[0].inputs.values())
             self._quick.ran_in_worker(size, seconds)
-        self._observer.ran(sum(rows), seconds)
-        for job, part in zip(jobs, parts, strict=True):
-            job.done(part, Timing(begin - job.arrived, seconds))
         return None
 
     def _run_singly(self, instance: Instance, jobs: list[Job]) -> None:

@@ -75,6 +75,16 @@ class Repeats:
         self._in_vain += 1
         self._transport.learn_head(head, names, answer, take)
 
+    def answer(self, parts: Sequence[Any], settle: Callable[[bool], None]) -> None:
+        """Send the answer to the only request of the connection, from any thread.
+
+        Args:
+            parts: Buffers; they are not sent if they are many, or earlier ones wait.
+            settle: Is called with whether they were, on the event loop, before the next
+                request is received.
+        """
+        self._transport.answer(parts, settle)
+
     def repeated(self) -> None:
         """One was answered."""
         self._in_vain = 0
