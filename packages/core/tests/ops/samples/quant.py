@@ -28,7 +28,7 @@ _ACTS = {
     "relu": lambda v: np.maximum(v, np.float32(0)),
     "relu6": lambda v: np.clip(v, np.float32(0), np.float32(6)),
     "hard_swish": lambda v: (
-        v * np.clip(v + np.float32(3), np.float32(0), np.float32(6)) / np.float32(6)
+        v * np.clip(v + np.float32(3), np.float32(0), np.float32(6)) * np.float32(1 / 6)
     ),
 }
 

@@ -123,9 +123,9 @@ float error_of(float shift, float residual) {
   // 771 + 3 B + 3 R, where B bounds the shifts and R the residuals.
   return 0x1p-24f * (1400.0f + 8.0f * (shift + 128.0f) + 8.0f * residual);
 }
-/// The same of hard_swish: both forms compute the same v * min(6, max(0, v + 3)). Its division by
-/// 6 and by the scale adds 2 * 129 to the exact form; to the estimate its factor adds 3 * 129 and
-/// the sum, with a zero point within 128, 257.
+/// The same of hard_swish: both forms compute the same v * min(6, max(0, v + 3)). Its factor,
+/// 1 / 6 within half of 2^-24, and the division by the scale add 3 * 129 to the exact form; to the
+/// estimate its factor adds 3 * 129 and the sum, with a zero point within 128, 257.
 constexpr float kSwishError = 0x1p-24f * 1400.0f;
 /// Sets end->estimate, if the results are int8 and bounds of its error are small.
 void begin_estimate(int64_t channels, bool adds, float* memory, Int8Epilogue* end) {

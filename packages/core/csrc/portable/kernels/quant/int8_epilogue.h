@@ -3,7 +3,7 @@
 // v = act(acc * multiplier + bias + residual), each product and sum rounded separately, then v
 // itself or clamp(round(v / out_scale), -127, 127). This family is compiled without contraction.
 #include "proa/base/call.h"
-#include "proa/simd/gemm/epilogue.h"
+#include "proa/simd/gemm/epilogue_vector.h"
 #include "proa/simd/gemm/int8_end.h"
 
 namespace proa::PROA_ISA {
@@ -92,15 +92,8 @@ struct Int8Rounding {
     }
     return v / scale;
   }
-  /// v * min(6, max(0, v + 3)) / 6, but for subnormal results, which are 0 as integers.
-  PROA_INLINE VF hard_swish(VF v) const {
-    const VF six = splat(6.0f);
-    VF t = v * min(six, max(VF{}, v + 3.0f));
-    if (!kHasFma || divides) return t / six;
-    t = min(splat(0x1p126f), t);  // infinity has no quotient
-    VF q = t * (1.0f / 6.0f);
-    return fma(fma(q, -six, t), splat(1.0f / 6.0f), q);  // 1 / 6 is rounded by 2^-25
-  }
+  /// As activate() of the other forms of results.
+  PROA_INLINE static VF hard_swish(VF v) { return activate(Act::kHardSwish, v); }
   PROA_INLINE VI operator()(VF v) const {
     return round_to_int(quotient(min(highest, max(lowest, v)))) + zero;
   }
