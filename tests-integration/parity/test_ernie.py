@@ -26,7 +26,7 @@ Ids = NDArray[np.int64]
 
 
 class Ernie(nn.Layer):
-    """ERNIE (Sun et al., 2019), whose encoder is BERT's, for two classes of sentences."""
+    """ERNIE (Sun et al., 2019), whose encoder is BERT's, for two kinds of sentences."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -36,7 +36,8 @@ public final class Classify {
         ByteBuffer.wrap(bytes).order(ByteOrder.nativeOrder()).asFloatBuffer().get(pixels);
         try (Predictor predictor = new Predictor(arguments[0], 1)) {
             Tensor image = Tensor.of(pixels, pixels.length / 64, 1, 8, 8);
-            float[] scores = predictor.run(Map.of("image", image)).get("scores").floats();
+            Tensor output = predictor.run(Map.of("image", image)).get("scores");
+            float[] scores = output.floats();
             for (int i = 0; i < scores.length; i += 10) {
                 int best = 0;
                 for (int k = 1; k < 10; k++) {
