@@ -171,7 +171,8 @@ PyObject* py_set_autocast(PyObject*, PyObject* args) {
     thread_local std::vector<uint8_t> own;
     Autocast& state = autocast();
     state.on = on != 0;
-    if (dtype != Py_None && !parse_dtype(dtype, &state.dtype)) raise_type("[autocast] bad dtype");
+    if (dtype != Py_None && !parse_dtype(dtype, &state.dtype))
+      raise_type("[autocast] dtype must be a dtype or None");
     state.classes = nullptr;
     if (classes == Py_None) Py_RETURN_NONE;
     own.resize(static_cast<size_t>(op_entry_count()));

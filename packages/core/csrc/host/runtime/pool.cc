@@ -48,7 +48,7 @@ void run_inline(int64_t n, int64_t grain, Parallel::Body body, void* arg) {
 // The loop in progress is one word: its number in the high half, the next unit to claim in the low
 // half. A worker reads the word, then the loop's description, then claims by compare-exchange: if
 // that succeeds, the loop was open all the while and the description is the loop's own.
-struct ThreadPool::Crew {
+struct ThreadPool::Workers {
   std::atomic<uint64_t> word{0};
   std::atomic<uint32_t> units{0};  // claimable units of the loop, each `batch` chunks
   std::atomic<int64_t> n{0}, grain{0}, batch{0};
@@ -62,19 +62,19 @@ struct ThreadPool::Crew {
   std::atomic<bool> stop{false};
   std::mutex mutex;
   std::condition_variable wake, finished;
-  std::vector<std::thread> workers;
+  std::vector<std::thread> threads;
 
-  explicit Crew(int count) {
-    workers.reserve(static_cast<size_t>(count));
-    for (int i = 0; i < count; ++i) workers.emplace_back([this] { serve(); });
+  explicit Workers(int count) {
+    threads.reserve(static_cast<size_t>(count));
+    for (int i = 0; i < count; ++i) threads.emplace_back([this] { serve(); });
   }
-  ~Crew() {
+  ~Workers() {
     {
       std::lock_guard<std::mutex> lock(mutex);
       stop.store(true);
     }
     wake.notify_all();
-    for (std::thread& worker : workers) worker.join();
+    for (std::thread& worker : threads) worker.join();
   }
 
   // Works on the open loop until nothing is left to claim; returns its number.
@@ -127,8 +127,8 @@ struct ThreadPool::Crew {
 
   void lead(int64_t total, int64_t g, Parallel::Body run, void* context) {
     const int64_t chunks = (total + g - 1) / g;
-    const auto crowd = static_cast<int64_t>(workers.size() + 1);
-    const int64_t size = chunks > crowd * 16 ? chunks / (crowd * 16) : 1;
+    const auto team = static_cast<int64_t>(threads.size() + 1);
+    const int64_t size = chunks > team * 16 ? chunks / (team * 16) : 1;
     const auto count = static_cast<uint32_t>((chunks + size - 1) / size);
     const uint64_t number = (word.load(std::memory_order_relaxed) >> 32) + 1;
     // Close the old loop's word first: a late worker must not pair it with the new description.
@@ -198,20 +198,20 @@ ThreadPool::~ThreadPool() {
       break;
     }
   }
-  delete crew_.load();
+  delete workers_.load();
 }
 
 void ThreadPool::forget_threads() {
-  // The old crew's threads do not exist here and its mutex may be locked: leak it.
-  crew_.store(nullptr);
+  // The old workers do not exist here and their mutex may be locked: leak them.
+  workers_.store(nullptr);
   busy_.store(false);
 }
 
-ThreadPool::Crew* ThreadPool::crew() {
-  Crew* current = crew_.load(std::memory_order_acquire);
+ThreadPool::Workers* ThreadPool::workers() {
+  Workers* current = workers_.load(std::memory_order_acquire);
   if (current == nullptr) {
-    current = new Crew(threads() - 1);
-    crew_.store(current, std::memory_order_release);
+    current = new Workers(threads() - 1);
+    workers_.store(current, std::memory_order_release);
   }
   return current;
 }
@@ -226,7 +226,7 @@ void ThreadPool::run(int64_t n, int64_t grain, Parallel::Body body, void* arg) {
     return;
   }
   t_inside = true;
-  crew()->lead(n, grain, body, arg);
+  workers()->lead(n, grain, body, arg);
   t_inside = false;
   busy_.store(false, std::memory_order_release);
 }
@@ -239,7 +239,7 @@ void ThreadPool::set_threads(int threads) {
     std::this_thread::yield();
   }
   if (threads != this->threads()) {
-    delete crew_.exchange(nullptr);
+    delete workers_.exchange(nullptr);
     threads_.store(threads);
   }
   busy_.store(false, std::memory_order_release);

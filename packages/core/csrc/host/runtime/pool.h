@@ -31,13 +31,13 @@ class ThreadPool {
   static ThreadPool& global();
 
  private:
-  struct Crew;
-  Crew* crew();
+  struct Workers;
+  Workers* workers();
   void forget_threads();  // in a forked child
   friend struct PoolRegistry;
 
   std::atomic<int> threads_;
-  std::atomic<Crew*> crew_{nullptr};
+  std::atomic<Workers*> workers_{nullptr};
   std::atomic<bool> busy_{false};
   Parallel handle_;
 };

@@ -1,5 +1,5 @@
 #pragma once
-// Gradients as the tape's edges want them: of the shape and dtype of the array that an edge points
+// Gradients for the tape's edges: of the shape and dtype of the array that an edge points
 // to. Symbolic ones are recorded.
 #include "proa/train/tape.h"
 

@@ -53,10 +53,10 @@ struct Buffers {
 
 template <class C>
 C dot_of_rows(const C* a, const C* b, int64_t n) {
-  constexpr int w = kLanesOf<C>;
+  constexpr int kWidth = kLanesOf<C>;
   Vec<C> sum = {};
-  for (int64_t j = 0; j < n; j += w) {
-    const int64_t some = min(w, n - j);
+  for (int64_t j = 0; j < n; j += kWidth) {
+    const int64_t some = min(kWidth, n - j);
     sum += load_n(a + j, some) * load_n(b + j, some);
   }
   return sum_lanes(sum);
@@ -103,7 +103,7 @@ struct AttentionGrad {
   /// A row of scores and of products of dy and values becomes weights and gradients of scores.
   void weigh_row(const Buffers<C>& w, int64_t head, int64_t query, int64_t r, int64_t first,
                  int64_t n) const {
-    constexpr int lanes = kLanesOf<C>;
+    constexpr int kWidth = kLanesOf<C>;
     C* const s = w.weights + r * kTilePitch<C>;
     C* const d = w.ds + r * kTilePitch<C>;
     const int64_t seen = scoring.seen(query, first, n);
@@ -112,8 +112,8 @@ struct AttentionGrad {
     C factors[kTileSide];
     if (dropout.any())
       dropout.factors((head * shape.queries + query) * shape.keys + first, seen, factors);
-    for (int64_t j = 0; j < seen; j += lanes) {
-      const int64_t some = min(lanes, seen - j);
+    for (int64_t j = 0; j < seen; j += kWidth) {
+      const int64_t some = min(kWidth, seen - j);
       const Vec<C> weight = exp_of(load_n(s + j, some) - peak) * inverse;
       Vec<C> g = load_n(d + j, some), used = weight;
       if (dropout.any()) {

@@ -370,13 +370,13 @@ template <class T>
 PrefetchRanges prefetch_ranges(const Part& s, int64_t block, int64_t blocks) {
   const Job& j = s.j;
   const Convolution& c = j.c;
-  constexpr int64_t size = sizeof(Element<T>);
+  constexpr int64_t kSize = sizeof(Element<T>);
   PrefetchRanges next = {};
   const int64_t begin = s.begin(block), end = min(s.begin(block + blocks), s.pixels);
   if (c.groups > 1 || begin >= end) return next;
   if (j.dy_flat && j.rows <= j.taken_panels()) {
     next.from[0] = reinterpret_cast<const char*>(outs_of<T>(s, 0) + begin * j.padded_dy.pixel);
-    next.bytes[0] = (end - begin) * j.padded_dy.pixel * size;
+    next.bytes[0] = (end - begin) * j.padded_dy.pixel * kSize;
   }
   const bool dense =
       j.x.row == j.x.pixel * j.x_shape.width && j.x.image == j.x.row * j.x_shape.height;
@@ -388,7 +388,7 @@ PrefetchRanges prefetch_ranges(const Part& s, int64_t block, int64_t blocks) {
     };
     const int64_t first = offset(begin);
     next.from[1] = reinterpret_cast<const char*>(static_cast<const Element<T>*>(j.x.data) + first);
-    next.bytes[1] = (offset(end) - first) * size;
+    next.bytes[1] = (offset(end) - first) * kSize;
   }
   return next;
 }

@@ -120,7 +120,7 @@ PROA_SLOPE(gelu_grad, x*(normal_cdf(y) + y * exp(y * y * T(-0.5)) * T(0.39894228
 
 PROA_SLOPE(gelu_tanh_grad, gelu_tanh_slope(x, y))
 PROA_SLOPE(mish_grad, x*(soft_gate(y).gate + y * soft_gate(y).slope))
-PROA_SLOPE(relu6_grad, (y > constant<V>(0)) & (y < constant<V>(6)) ? x : V{})
+PROA_SLOPE(relu6_grad, ((y > constant<V>(0)) & (y < constant<V>(6))) ? x : V{})
 PROA_SLOPE_WITH(leaky_relu_grad, LeakyReluGradAttrs,
                 y > constant<V>(0) ? x : x * T(a.negative_slope))
 PROA_SLOPE_WITH(elu_grad, EluGradAttrs,
@@ -129,7 +129,7 @@ PROA_SLOPE_WITH(softplus_grad, SoftplusGradAttrs,
                 y* T(a.beta) > constant<V>(a.threshold) ? x : x * sigmoid(y * T(a.beta)))
 PROA_SLOPE_WITH(silu_grad, SiluGradAttrs, silu_slope(x, y* T(a.beta)))
 PROA_SLOPE_WITH(hard_sigmoid_grad, HardSigmoidGradAttrs,
-                (y > constant<V>(0)) & (y < constant<V>(1)) ? x * T(a.slope) : V{})
+                ((y > constant<V>(0)) & (y < constant<V>(1))) ? x * T(a.slope) : V{})
 PROA_SLOPE(hard_swish_grad,
            y <= constant<V>(-3) ? V{} : (y >= constant<V>(3) ? x : x * (y * T(1.0 / 3) + T(0.5))))
 

@@ -24,7 +24,7 @@ PROA_INLINE C peak_of(const Row& r, int64_t width) {
     int64_t k = 0;
     for (; k + kWidth <= n; k += kWidth) {
       const Vec<C> v = load(x + k);
-      peak = (v > peak) | (v != v) ? v : peak;
+      peak = ((v > peak) | (v != v)) ? v : peak;
     }
     for (; k < n; ++k) peak[0] = x[k] > peak[0] || x[k] != x[k] ? x[k] : peak[0];
   });

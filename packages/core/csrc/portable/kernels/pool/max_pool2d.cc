@@ -48,7 +48,7 @@ void max_across(const View& x, const View& y, int64_t n, int64_t i, const Axis& 
       for (int64_t p = h.begin; p < h.end; ++p)
         for (int64_t q = w.begin; q < w.end; ++q) {
           const Vec<T> v = load_some(from + p * x.stride[2] + q * x.stride[3] + c, some);
-          best = (v > best) | (v != v) ? v : best;
+          best = ((v > best) | (v != v)) ? v : best;
         }
       store_n(to + c, best, some);
     }
@@ -178,7 +178,7 @@ constexpr int64_t kLinePadding = 1024;
 
 template <class V>
 PROA_INLINE V greater(V v, V best) {
-  return (v > best) | (v != v) ? v : best;
+  return ((v > best) | (v != v)) ? v : best;
 }
 
 /// Every second of twice as many elements as a vector has.

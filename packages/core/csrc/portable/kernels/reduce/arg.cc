@@ -40,7 +40,7 @@ PROA_INLINE float extremum(const float* x, int64_t n) {
   float b = kMax ? max_lanes(max(max(best[0], best[1]), max(best[2], best[3])))
                  : min_lanes(min(min(best[0], best[1]), min(best[2], best[3])));
   if (any(nan)) return NAN;
-  for (; i < n; ++i) b = (kMax ? x[i] > b : x[i] < b) | (x[i] != x[i]) ? x[i] : b;
+  for (; i < n; ++i) b = ((kMax ? x[i] > b : x[i] < b) | (x[i] != x[i])) ? x[i] : b;
   return b;
 }
 

@@ -44,7 +44,7 @@ struct Maximum : Add<T, T> {
       return -INFINITY;
     }
   }
-  static PROA_INLINE T combine(T a, T b) { return (b > a) | (b != b) ? b : a; }
+  static PROA_INLINE T combine(T a, T b) { return ((b > a) | (b != b)) ? b : a; }
 };
 template <class T>
 struct Minimum : Add<T, T> {
@@ -55,7 +55,7 @@ struct Minimum : Add<T, T> {
       return INFINITY;
     }
   }
-  static PROA_INLINE T combine(T a, T b) { return (b < a) | (b != b) ? b : a; }
+  static PROA_INLINE T combine(T a, T b) { return ((b < a) | (b != b)) ? b : a; }
 };
 struct Every : Add<uint8_t, uint8_t> {
   static uint8_t identity() { return 1; }
