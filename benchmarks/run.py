@@ -36,6 +36,7 @@ from suites import (
     passes,
     serve,
     sharing,
+    tasks,
     train,
 )
 
@@ -54,6 +55,7 @@ SUITES = {
     "passes": passes,
     "serve": serve,
     "sharing": sharing,
+    "tasks": tasks,
     "train": train,
 }
 

@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "proa/base/half.h"
+#include "proa/base/task_size.h"
 #include "proa/runtime/error.h"
 #include "proa/runtime/pool.h"
 #include "proa/shapes/layout.h"
@@ -42,8 +43,7 @@ std::shared_ptr<const FiniteCheck> settings() {
   return g_check;
 }
 
-constexpr int64_t kBlock = 2048;     // elements between two tests for an early exit
-constexpr int64_t kChunk = 1 << 16;  // elements of one task of the thread pool
+constexpr int64_t kBlock = 2048;  // elements between two tests for an early exit
 
 // An exponent of all ones, plus the exponent's lowest bit, carries into the sign.
 template <class Bits, int kMantissa>
@@ -73,11 +73,11 @@ bool all_finite(const void* data, int64_t n) {
     }
     return true;
   };
-  if (n <= kChunk) return scan(0, n);
+  if (n <= kReduceTask) return scan(0, n);
   std::atomic<bool> found{false};
   Call call;
   call.parallel = ThreadPool::global().parallel();
-  parallel_for(call, n, kChunk, [&](int64_t from, int64_t to) {
+  parallel_for(call, n, kReduceTask, [&](int64_t from, int64_t to) {
     if (!found.load(std::memory_order_relaxed) && !scan(from, to)) found.store(true);
   });
   return !found.load();

@@ -2,23 +2,34 @@
 // Task sizes: the minimum work of a task of parallel_for. What is smaller runs on the calling
 // thread. They are the same on every CPU: the bits of split sums follow from kReduceTask.
 //
-// Measured on a Zen 4 (EPYC, AVX-512, two cores, 24 November 2026): two tasks on two threads take
-// this share of their time on one. Products 0.57, exp and add 0.61, softmax 0.61, sums 0.67, a copy
-// of transposed elements 0.54. Convolutions gain from more work on: depthwise 3x3 of 32 channels at
-// 3 tasks 1.04, at 13 0.77; Winograd of 64 channels at 14x14 0.84, at 28x28 0.93.
+// Chosen by `nox -s bench -- --suite tasks families conv --threads 2`. On a Zen 4 (EPYC, AVX-512,
+// two cores, 24 November 2026) two tasks on two threads take this share of their time on one:
+// products 0.57, exp and add 0.61, softmax 0.61, sums 0.67, a copy of transposed elements 0.54;
+// Winograd of 64 channels at 14x14 0.84, at 28x28 0.93. On a Granite Rapids (Xeon, AVX-512, two
+// cores, 28 November 2026), likewise: logsumexp 0.75, products of integers 0.54, random numbers
+// 0.62, the backward pass of prod 0.58. There tasks of 1 << 16 multiply-adds slowed depthwise 3x3
+// convolution of 32 channels at 28x28 (23 us) to 1.24, at 56x56 they gave 0.74; recurrences of 4096
+// elements take 42 us, which is four tasks of those that pay elsewhere.
 #include <stdint.h>
 
 namespace proa {
 
 // Multiply-adds:
-constexpr int64_t kGemmTaskMacs = 1 << 19;       // matrix products, convolution by them,
-constexpr int64_t kSmallMTaskMacs = 1 << 18;     // products of few rows, batches of matrices,
-constexpr int64_t kWinogradTaskMacs = 1 << 17;   // one transform of Winograd convolution,
-constexpr int64_t kDepthwiseTaskMacs = 1 << 16;  // depthwise convolution.
+constexpr int64_t kGemmTaskMacs = 1 << 19;           // matrix products, convolution by them,
+constexpr int64_t kSmallMTaskMacs = 1 << 18;         // products of few rows, batches of matrices,
+constexpr int64_t kWinogradTaskMacs = 1 << 17;       // one transform of Winograd convolution,
+constexpr int64_t kDepthwiseTaskMacs = 1 << 18;      // depthwise convolution,
+constexpr int64_t kInt8DepthwiseTaskMacs = 1 << 17;  // the same of int8,
+constexpr int64_t kIntegerTaskMacs = 1 << 16;        // products of integers.
 // Elements:
-constexpr int64_t kElementTask = 1 << 14;  // elementwise loops, look-ups, scans,
-constexpr int64_t kRowTask = 1 << 13;      // rows of softmax and layer norm,
-constexpr int64_t kCopyTask = 1 << 15;     // copies, pooling, quantization,
-constexpr int64_t kReduceTask = 1 << 15;   // reductions.
+constexpr int64_t kElementTask = 1 << 14;    // elementwise loops, look-ups, scans, random numbers,
+constexpr int64_t kRowTask = 1 << 13;        // rows of softmax and layer norm,
+constexpr int64_t kLogSumExpTask = 1 << 12;  // rows and columns of logsumexp,
+constexpr int64_t kCopyTask = 1 << 15;       // copies, pooling, quantization,
+constexpr int64_t kReduceTask = 1 << 15;     // reductions,
+constexpr int64_t kScalarTask = 1 << 10;     // what is computed an element at a time,
+constexpr int64_t kRecurrentTask = 1 << 11;  // gates of a step of recurrent layers.
+// Bytes:
+constexpr int64_t kCopyTaskBytes = 1 << 16;  // rows copied into padded memory.
 
 }  // namespace proa

@@ -62,6 +62,9 @@ constexpr int64_t kFewPanelsB = 3;      // up to which rows of a are copied, not
 constexpr int64_t kInPlacePanelsB = 8;  // up to which rows of a are read in place
 constexpr int64_t kPackRows = 16;       // rows of b packed at a time
 constexpr int64_t kColumnTasks = 16;    // of a product of few panels of a, if b is prepacked
+// Multiply-adds up to which packing does not pay, of one product (a larger one may be split over
+// threads) and of each in a batch; and from which on the products of a batch are split themselves.
+constexpr int64_t kUnpackedMacs = 1 << 19, kUnpackedBatchMacs = 1 << 20, kSplitMacs = 1 << 21;
 
 // -- prefetch distances --------------------------------------------------------------------------
 // Measured as above, with half and twice each value. kRowsAhead, kStepsAheadA and kStepsAheadB:

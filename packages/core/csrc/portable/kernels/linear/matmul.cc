@@ -2,13 +2,13 @@
 // becomes rows. Integers take a plain loop.
 #include "proa/base/task_size.h"
 #include "proa/simd/gemm/unpacked.h"
+#include "proa/simd/tuning.h"
 
 namespace proa::PROA_ISA {
 namespace {
 
-constexpr int64_t kSlots = 8;            // chunks of a batch that run in parallel
-constexpr int64_t kSplitWork = 1 << 21;  // multiply-adds of a product that is split itself
-constexpr int64_t kCallWork = 1 << 9;    // the cost of a product besides its multiply-adds
+constexpr int64_t kSlots = 8;          // chunks of a batch that run in parallel
+constexpr int64_t kCallWork = 1 << 9;  // the cost of a product besides its multiply-adds
 
 /// Batch axes of x, y and z, aligned to those of z; broadcast axes have stride 0.
 struct Batch {
@@ -96,7 +96,7 @@ const void* shifted(const void* p, int64_t elements, DType t) {
 }
 
 int64_t slots_of(const Product& p, int64_t count) {
-  if (p.m * p.n * p.k >= kSplitWork) return 1;
+  if (p.m * p.n * p.k >= kSplitMacs) return 1;
   return count < kSlots ? count : kSlots;
 }
 
@@ -168,7 +168,7 @@ void plain(const Call& c) {
   const int64_t m = x.shape[x.rank - 2], k = x.shape[x.rank - 1], n = y.shape[y.rank - 1];
   const int64_t xs = x.stride[x.rank - 2], xk = x.stride[x.rank - 1], yk = y.stride[y.rank - 2],
                 ys = y.stride[y.rank - 1], zr = z.stride[z.rank - 2], zs = z.stride[z.rank - 1];
-  const int64_t grain = 1 + (1 << 16) / (n * k + 1);
+  const int64_t grain = 1 + kIntegerTaskMacs / (n * k + 1);
   parallel_for(c, batch.count * m, grain, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
       const BatchIterator batch_item(batch, r / m);

@@ -87,13 +87,12 @@ template <class T>
 void map(const Call& call, const Columns& x, const Columns* other, const Columns& out,
          const Factors<Compute<T>>& f) {
   const bool across = x.stride == 1 && out.stride == 1 && (other == nullptr || other->stride == 1);
-  parallel_for(call, x.count, 1 + (across ? kElementTask : 131072) / (x.n + 1),
-               [&](int64_t begin, int64_t end) {
-                 if (across)
-                   map_across<false, T>(x, other, out, f, {}, begin, end);
-                 else
-                   map_down<T>(x, other, out, f, begin, end);
-               });
+  parallel_for(call, x.count, 1 + kElementTask / (x.n + 1), [&](int64_t begin, int64_t end) {
+    if (across)
+      map_across<false, T>(x, other, out, f, {}, begin, end);
+    else
+      map_down<T>(x, other, out, f, begin, end);
+  });
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Optimizer steps: one pass over all arrays of a parameter, in at.
 #include "proa/gen/attrs/optimizer.h"
+#include "proa/base/task_size.h"
 #include "proa/kernels/elementwise/functions.h"
 #include "proa/kernels/movement/copy.h"
 
@@ -350,10 +351,10 @@ Status sgd_rows_(const Call& c) {
   if (!steps.inside()) return Status::kOutOfRange;
   PROA_TRY(copy(c, c.in[0], c.out[0]));
   // Every part looks at all rows, so few rows have few parts.
-  constexpr int64_t kMaxParts = 8, kMinWork = 1 << 15;
+  constexpr int64_t kMaxParts = 8;
   const int64_t height = steps.table.shape[0], work = steps.width * c.in[1].shape[0];
-  if (work < kMinWork) return steps.run(0, height);
-  const int64_t parts = work < 32 * kMinWork ? 2 : kMaxParts;
+  if (work < kReduceTask) return steps.run(0, height);
+  const int64_t parts = work < 32 * kReduceTask ? 2 : kMaxParts;
   Status status[kMaxParts] = {};
   parallel_for(c, parts, 1, [&](int64_t begin, int64_t end) {
     for (int64_t p = begin; p < end; ++p) {

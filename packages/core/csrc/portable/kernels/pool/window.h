@@ -2,6 +2,7 @@
 // The windows of a pooling: which rows and columns of x an output position covers.
 #include "proa/base/call.h"
 #include "proa/base/dispatch.h"
+#include "proa/base/task_size.h"
 #include "proa/simd/vec.h"
 
 namespace proa::PROA_ISA {
@@ -48,7 +49,7 @@ inline Axis adaptive_axis(int d, const View& x, const View& y) {
 /// Calls body(n, i) for every line of windows, some lines at a time on the pool.
 template <class F>
 void for_each_line(const Call& call, const View& y, int64_t work, F&& body) {
-  const int64_t grain = 1 + 32768 / (work * y.shape[1] * y.shape[3] + 1);
+  const int64_t grain = 1 + kCopyTask / (work * y.shape[1] * y.shape[3] + 1);
   parallel_for(call, y.shape[0] * y.shape[2], grain, [&](int64_t begin, int64_t end) {
     for (int64_t line = begin; line < end; ++line) body(line / y.shape[2], line % y.shape[2]);
   });

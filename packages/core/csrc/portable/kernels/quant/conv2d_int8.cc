@@ -4,6 +4,7 @@
 
 #include "proa/base/arith.h"
 #include "proa/base/settings.h"
+#include "proa/base/task_size.h"
 #include "proa/gen/attrs/quant.h"
 #include "proa/kernels/quant/depthwise_int8.h"
 #include "proa/kernels/quant/int8_product.h"
@@ -116,7 +117,7 @@ void run_depthwise(const Call& c, const PaddedInput& f, const int32_t* w, const 
   const View& y = c.out[0];
   const int64_t channels = y.shape[1], rows = y.shape[2], cols = y.shape[3];
   const int64_t taps = c.in[1].shape[2] * c.in[1].shape[3], width = padded(channels);
-  const int64_t grain = 1 + (1 << 17) / (cols * channels * taps + 1);
+  const int64_t grain = 1 + kInt8DepthwiseTaskMacs / (cols * channels * taps + 1);
   parallel_for(c, y.shape[0] * rows, grain, [&](int64_t begin, int64_t stop) {
     for (int64_t line = begin; line < stop; ++line) {
       const int64_t n = line / rows, i = line - n * rows;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "proa/base/arith.h"
+#include "proa/base/task_size.h"
 
 namespace proa::PROA_ISA {
 namespace {
@@ -15,7 +16,6 @@ constexpr int64_t kBlock = 64;    // channels
 constexpr int kQuarters = 4;      // vectors of sums of a block
 constexpr int64_t kColumns = 64;  // interleaved at once, of four rows: 16 KiB
 constexpr int kPixels = 2;        // of a tile
-constexpr int64_t kGrain = 1 << 17;
 
 int64_t blocks_of(int64_t channels) { return ceil_div(channels, kBlock); }
 /// Groups of four rows of the window.
@@ -283,45 +283,44 @@ void depthwise_int8(const Call& call, const DepthwiseInt8& d, const void* packed
     estimate_shift[i] = channel < 0 ? 0.0f : end.estimate.shift[channel];
   }
   const int64_t work = d.cols * kBlock * d.taps_h * d.taps_w;
-  parallel_for(
-      call, d.images * d.rows * blocks, 1 + kGrain / (work + 1), [&](int64_t begin, int64_t stop) {
-        Int8Estimate line_estimate = estimate;
-        for (int64_t t = begin; t < stop; ++t) {
-          const int64_t line = t / blocks, block = t - line * blocks;
-          const int64_t n = line / d.rows, h = (line - n * d.rows) * d.step_h - d.top;
-          const int64_t channel = block * kBlock;
-          line_estimate.scale = estimate_scale + channel;
-          line_estimate.shift = estimate_shift + channel;
-          const uint8_t* const from =
-              static_cast<const uint8_t*>(packed) + block * block_bytes(d.taps_h, d.taps_w);
-          Line s = {d,
-                    {},
-                    {},
-                    reinterpret_cast<const int8_t*>(from + kBlock * 4),
-                    reinterpret_cast<const int32_t*>(from),
-                    scale + channel,
-                    shift + channel,
-                    line_estimate,
-                    channel,
-                    static_cast<int>(min(d.channels - channel, kBlock)),
-                    line * d.cols};
-          const uint64_t mask = pixels > 1 ? ~uint64_t{0} : first_bytes(s.some);
-          const uint8_t* const image =
-              static_cast<const uint8_t*>(d.x.data) + n * d.x.image + channel;
-          for (int64_t p = 0; p < groups * 4; ++p) {
-            const int64_t at = h + p * d.tap_h;
-            const bool there = p < d.taps_h && at >= 0 && at < d.height;
-            s.rows[p] = image + (there ? at * d.x.row : 0);
-            s.masks[p] = there ? mask : 0;
-          }
-          if (pixels > 1)
-            run_narrow(s, pixels, groups, end);
-          else if (d.taps_w == 3 && groups == 1)
-            run_line(s, 3, 1, end);
-          else
-            run_line(s, d.taps_w, groups, end);
-        }
-      });
+  const int64_t grain = 1 + kInt8DepthwiseTaskMacs / (work + 1);
+  parallel_for(call, d.images * d.rows * blocks, grain, [&](int64_t begin, int64_t stop) {
+    Int8Estimate line_estimate = estimate;
+    for (int64_t t = begin; t < stop; ++t) {
+      const int64_t line = t / blocks, block = t - line * blocks;
+      const int64_t n = line / d.rows, h = (line - n * d.rows) * d.step_h - d.top;
+      const int64_t channel = block * kBlock;
+      line_estimate.scale = estimate_scale + channel;
+      line_estimate.shift = estimate_shift + channel;
+      const uint8_t* const from =
+          static_cast<const uint8_t*>(packed) + block * block_bytes(d.taps_h, d.taps_w);
+      Line s = {d,
+                {},
+                {},
+                reinterpret_cast<const int8_t*>(from + kBlock * 4),
+                reinterpret_cast<const int32_t*>(from),
+                scale + channel,
+                shift + channel,
+                line_estimate,
+                channel,
+                static_cast<int>(min(d.channels - channel, kBlock)),
+                line * d.cols};
+      const uint64_t mask = pixels > 1 ? ~uint64_t{0} : first_bytes(s.some);
+      const uint8_t* const image = static_cast<const uint8_t*>(d.x.data) + n * d.x.image + channel;
+      for (int64_t p = 0; p < groups * 4; ++p) {
+        const int64_t at = h + p * d.tap_h;
+        const bool there = p < d.taps_h && at >= 0 && at < d.height;
+        s.rows[p] = image + (there ? at * d.x.row : 0);
+        s.masks[p] = there ? mask : 0;
+      }
+      if (pixels > 1)
+        run_narrow(s, pixels, groups, end);
+      else if (d.taps_w == 3 && groups == 1)
+        run_line(s, 3, 1, end);
+      else
+        run_line(s, d.taps_w, groups, end);
+    }
+  });
 }
 
 }  // namespace proa::PROA_ISA

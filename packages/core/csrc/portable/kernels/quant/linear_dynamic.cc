@@ -2,6 +2,7 @@
 // row, or of the whole array.
 #include <string.h>
 
+#include "proa/base/task_size.h"
 #include "proa/gen/attrs/quant.h"
 #include "proa/kernels/quant/int8_product.h"
 #include "proa/simd/workspace.h"
@@ -139,7 +140,7 @@ void round_rows(const Call& c, const Work& work) {
   const View& x = c.in[0];
   const CoalescedAxes lines = coalesce_axes(x, 0, x.rank - 1);
   const int64_t m = rows_of(x), k = x.shape[x.rank - 1], stride = x.stride[x.rank - 1];
-  const int64_t pitch = int8_pitch(k), grain = 1 + 16384 / (k + 1);
+  const int64_t pitch = int8_pitch(k), grain = 1 + kElementTask / (k + 1);
   const bool symmetric = a.symmetric != 0, per_row = a.per_row != 0;
   const float* const data = x.as<const float>();
   RowNumbers whole = {1.0f, 0};

@@ -1,6 +1,7 @@
 // The rows of x, copied as the micro-kernel reads them, are the patches of one line.
 #include <string.h>
 
+#include "proa/base/task_size.h"
 #include "proa/gen/attrs/quant.h"
 #include "proa/kernels/quant/int8_product.h"
 
@@ -31,7 +32,7 @@ void copy_rows(const Call& c, int64_t k, Int8Step* to) {
   const View& x = c.in[0];
   const MatrixRef whole = row_matrix(x);
   const int64_t stride = x.stride[x.rank - 1], pitch = int8_pitch(k);
-  parallel_for(c, rows_of(x), 1 + 65536 / (k + 1), [&](int64_t begin, int64_t end) {
+  parallel_for(c, rows_of(x), 1 + kCopyTaskBytes / (k + 1), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)
       copy_row(x.as<const int8_t>() + whole.rows.at(i), stride, k, to + i * pitch);
   });

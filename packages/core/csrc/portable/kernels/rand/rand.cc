@@ -4,6 +4,7 @@
 #include "proa/kernels/rand/philox.h"
 
 #include "proa/base/dispatch.h"
+#include "proa/base/task_size.h"
 #include "proa/gen/attrs/rand.h"
 #include "proa/kernels/elementwise/functions.h"
 #include "proa/kernels/reduce/reducer.h"
@@ -15,7 +16,7 @@ namespace {
 
 constexpr int kCounters = 64;              // of one call of philox
 constexpr int64_t kBlock = 4 * kCounters;  // words handled at once
-constexpr int64_t kGrain = 64 * kBlock;
+static_assert(kElementTask % kBlock == 0, "a task begins with a block");
 
 struct Stream {
   int64_t seed, offset;
@@ -55,7 +56,7 @@ Status generate(const Call& c, const Stream& stream, DType as, F&& make) {
   nest.add(out);
   nest.merge();
   constexpr int64_t kEach = kBlock / (static_cast<int64_t>(sizeof(T)) / 4);
-  parallel_for(c, out.numel(), kGrain, [&](int64_t begin, int64_t end) {
+  parallel_for(c, out.numel(), kElementTask, [&](int64_t begin, int64_t end) {
     uint32_t words[kBlock];
     T block[kEach];
     alignas(64) uint8_t stored[kEach * 8];
@@ -165,7 +166,7 @@ Status randperm(const Call& c) {
   const int64_t count = a.count;
   const Stream stream = {a.seed, a.offset};
   Keyed *items = static_cast<Keyed*>(c.scratch), *spare = items + count;
-  parallel_for(c, count, kGrain, [&](int64_t begin, int64_t end) {
+  parallel_for(c, count, kElementTask, [&](int64_t begin, int64_t end) {
     uint32_t words[kBlock];
     for (int64_t i = begin; i < end; i += kBlock / 2) {
       stream.fill(i * 2, words);
@@ -200,7 +201,7 @@ Status map_random(const Call& c, const Stream& stream, DType as, F&& f) {
   to.add(out);
   to.merge();
   const bool direct = out.dtype == as && to.rank <= 1 && to.inner_stride(0) == 1;
-  parallel_for(c, x.numel(), kGrain, [&](int64_t begin, int64_t end) {
+  parallel_for(c, x.numel(), kElementTask, [&](int64_t begin, int64_t end) {
     uint32_t words[kBlock];
     alignas(64) uint8_t stored[kBlock * 8];
     T block[kBlock];
@@ -276,7 +277,7 @@ Status dropout(const Call& c) {
     // u is w / 2**24 of a word's top 24 bits w: it is at threshold p where w is at threshold p *
     // 2**24.
     const auto threshold = static_cast<uint32_t>(::ceil(static_cast<double>(p) * 0x1p24));
-    parallel_for(c, x.numel(), kGrain, [&](int64_t begin, int64_t end) {
+    parallel_for(c, x.numel(), kElementTask, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; i += kDropped) {
         const int64_t n = end - i < kDropped ? end - i : kDropped;
         drop_floats(stream, x.as<const float>() + i, out.as<float>() + i, i, n, threshold, scale);

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "proa/base/dispatch.h"
+#include "proa/base/task_size.h"
 #include "proa/simd/gemm/product.h"
 #include "proa/simd/math.h"
 #include "proa/simd/workspace.h"
@@ -127,6 +128,6 @@ MatrixRef rows_in(C* data, int64_t rows, int64_t columns) {
 }
 
 /// Samples worth a task.
-inline int64_t sample_grain(const CellSizes& s) { return 1 + 2048 / (s.gates + 1); }
+inline int64_t sample_grain(const CellSizes& s) { return 1 + kRecurrentTask / (s.gates + 1); }
 
 }  // namespace proa::PROA_ISA

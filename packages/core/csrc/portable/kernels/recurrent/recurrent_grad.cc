@@ -2,6 +2,7 @@
 // its gates and one product that hands them to the state before; then one product over all steps
 // for the weight.
 #include "proa/base/arith.h"
+#include "proa/base/task_size.h"
 #include "proa/gen/attrs/recurrent.h"
 #include "proa/kernels/recurrent/cell.h"
 
@@ -218,7 +219,8 @@ void sum_gates(const Call& c, const CellSizes& s, const C* dgates) {
   using L = Lanes<C>;
   const View& to = c.out[2];
   const int64_t rows = s.time * s.batch;
-  parallel_for(c, s.gates, 64, [&](int64_t begin, int64_t end) {
+  const int64_t grain = round_up(1 + kReduceTask / (rows + 1), kLanes);
+  parallel_for(c, s.gates, grain, [&](int64_t begin, int64_t end) {
     for_lanes<C>(end - begin, [&](int64_t i, int64_t n) {
       typename L::V sum = {};
       for (int64_t r = 0; r < rows; ++r) sum += L::get(dgates + r * s.gates + begin + i, n);

@@ -1,4 +1,5 @@
 // First-order linear recurrences along an axis, exclusive of the element itself.
+#include "proa/base/task_size.h"
 #include "proa/gen/attrs/reduce.h"
 #include "proa/kernels/elementwise/convert.h"
 #include "proa/kernels/elementwise/functions.h"
@@ -60,7 +61,7 @@ Status linear_recurrence(const Call& c) {
     ++lines.rank;
   }
   const bool is_pair = is_complex(y.dtype);
-  parallel_for(c, lines.size(), 4096 / n + 1, [&](int64_t begin, int64_t end) {
+  parallel_for(c, lines.size(), kScalarTask / n + 1, [&](int64_t begin, int64_t end) {
     Cursor at;
     for (int64_t line = begin; line < end; ++line) {
       at.seek(lines, line);

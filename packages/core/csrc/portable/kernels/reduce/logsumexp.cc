@@ -1,4 +1,5 @@
 // The logarithm of sums of exponentials, less their peak so that exp cannot overflow.
+#include "proa/base/task_size.h"
 #include "proa/gen/attrs/reduce.h"
 #include "proa/kernels/elementwise/convert.h"
 #include "proa/kernels/loss/columns.h"
@@ -105,22 +106,23 @@ void log_sum_exp_columns(const Call& c, const Split& s, const float* x, const Vi
   const int last = s.kept.rank - 1;
   const int64_t run = s.kept.shape[last], strips = (run + kStripWidth - 1) / kStripWidth;
   const int64_t length = s.reduced.size(), units = s.kept.size() / run * strips;
-  parallel_for(c, units, 4096 / (length * kStripWidth) + 1, [&](int64_t begin, int64_t end) {
-    for (int64_t u = begin; u < end; ++u) {
-      const int64_t first = u % strips * kStripWidth, left = run - first;
-      const int64_t n = left < kStripWidth ? left : kStripWidth;
-      Cursor at;
-      at.seek(s.kept, u / strips * run + first);
-      ColumnSums sums;
-      sum_columns_exp(x + at.offset[0], s.reduced.stride[0][0], length, n, &sums);
-      for (int64_t j = 0; j < n; j += kLanes) {
-        const VF y = finite_peak(load(sums.peak + j)) + log(load(sums.total + j));
-        store(sums.total + j, y);
-      }
-      scatter_row(sizeof(float), sums.total, out.as<float>() + at.offset[1], s.kept.stride[1][last],
-                  n);
-    }
-  });
+  parallel_for(c, units, kLogSumExpTask / (length * kStripWidth) + 1,
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t u = begin; u < end; ++u) {
+                   const int64_t first = u % strips * kStripWidth, left = run - first;
+                   const int64_t n = left < kStripWidth ? left : kStripWidth;
+                   Cursor at;
+                   at.seek(s.kept, u / strips * run + first);
+                   ColumnSums sums;
+                   sum_columns_exp(x + at.offset[0], s.reduced.stride[0][0], length, n, &sums);
+                   for (int64_t j = 0; j < n; j += kLanes) {
+                     const VF y = finite_peak(load(sums.peak + j)) + log(load(sums.total + j));
+                     store(sums.total + j, y);
+                   }
+                   scatter_row(sizeof(float), sums.total, out.as<float>() + at.offset[1],
+                               s.kept.stride[1][last], n);
+                 }
+               });
 }
 
 }  // namespace
@@ -138,7 +140,7 @@ Status logsumexp(const Call& c) {
     return Status::kOk;
   }
   const bool wide = x.dtype == DType::kF64;
-  parallel_for(c, outputs, 4096 / (length + 1) + 1, [&](int64_t begin, int64_t end) {
+  parallel_for(c, outputs, kLogSumExpTask / (length + 1) + 1, [&](int64_t begin, int64_t end) {
     Cursor at;
     at.seek(s.kept, begin);
     for (int64_t o = begin; o < end; ++o, at.advance(s.kept, 1)) {

@@ -302,7 +302,7 @@ Status prod_grad(const Call& c) {
     convert(v.dtype, element(v, offset), DType::kC128, &z, 1);
     return z;
   };
-  parallel_for(c, outputs, 1024 / length + 1, [&](int64_t begin, int64_t end) {
+  parallel_for(c, outputs, kScalarTask / length + 1, [&](int64_t begin, int64_t end) {
     for (int64_t o = begin; o < end; ++o) {
       Cursor from, to;
       from.seek(to_x.kept, o);

@@ -4,6 +4,7 @@
 
 #include "proa/base/dispatch.h"
 #include "proa/base/settings.h"
+#include "proa/base/task_size.h"
 #include "proa/simd/gemm/micro.h"
 
 namespace proa::PROA_ISA {
@@ -92,7 +93,7 @@ void fill_row(const View& x, const S* from, const PaddedShape& s, T* to) {
 template <class S, class T = Compute<S>, int kFlip = 0>
 void fill(const Call& call, const View& x, const PaddedShape& s, T* memory) {
   const int64_t line = s.width * pitch(x, s);
-  const int64_t grain = 1 + 65536 / (line + 1);
+  const int64_t grain = 1 + kCopyTaskBytes / (line + 1);
   parallel_for(call, x.shape[0] * s.height, grain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t n = i / s.height, h = i - n * s.height - s.top;

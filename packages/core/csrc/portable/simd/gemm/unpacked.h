@@ -2,6 +2,7 @@
 // GEMM without packing, for products so small that packing costs more than it saves: operands are
 // read in place, except a column-major b, which is transposed a panel at a time.
 #include "proa/simd/gemm/product.h"
+#include "proa/simd/tuning.h"
 
 namespace proa::PROA_ISA {
 
@@ -31,10 +32,6 @@ struct UnpackedGemm {
   bool relu;
   PrefetchStream next_a, next_b;
 };
-
-// Multiply-adds up to which packing does not pay. A single product may be split over threads
-// below that.
-constexpr int64_t kUnpackedMacs = 1 << 19, kUnpackedBatchMacs = 1 << 20;
 
 bool fits_unpacked(const Product& p, int64_t work);
 /// True if multiply_unpacked() supports that product and is faster than gemm(). A build without
