@@ -259,7 +259,12 @@ void run_tile_at(const Block& s, const Panel& panel, int64_t col, AmxState* amx,
     if (!kSmallBuild && s.strategy.b == PackB::kPrepacked) set_prefetch(s, panel, col, &t);
     micro.run(height, vecs, t);
   } else {
-    const Patches rows_of_a = {panel.pitch, 1, 1, 0, 0};
+    Patches rows_of_a = {panel.pitch, 1, 1, 0, 0};
+    if (takes_rows(micro) && s.strategy.b == PackB::kPrepacked) {
+      set_prefetch(s, panel, col, &t);
+      rows_of_a.prefetch = t.prefetch;
+      rows_of_a.prefetch_step = t.prefetch != nullptr ? t.prefetch_step : 0;
+    }
     micro.run_patches(height, vecs, t, rows_of_a);
   }
   if (g.out.epilogue != nullptr && done && t.narrow == nullptr)
