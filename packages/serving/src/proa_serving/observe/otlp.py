@@ -48,8 +48,8 @@ class OtlpExport:
             {"service.name": "proa-serving", "service.version": __version__}
         )
         self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
-        exporter = OTLPSpanExporter(endpoint=endpoint)
-        self._provider.add_span_processor(BatchSpanProcessor(exporter))
+        self._exporter = OTLPSpanExporter(endpoint=endpoint)
+        self._provider.add_span_processor(BatchSpanProcessor(self._exporter))
         self._tracer = self._provider.get_tracer("proa_serving", __version__)
 
     def take(self, trace: Trace) -> None:
@@ -92,4 +92,6 @@ class OtlpExport:
         sending.start()
         sending.join(_CLOSE_SECONDS)
         if sending.is_alive():
+            self._exporter.shutdown()  # which ends the attempts to send
+            sending.join(_CLOSE_SECONDS)
             log.warning("the last traces were not sent within %g s", _CLOSE_SECONDS)

@@ -67,7 +67,7 @@ struct Job {
     return direct ? micro_kernel(dy.dtype, pairs) : product_micro_kernel(dy.dtype, pairs);
   }
   /// True if panels of dy are rows of pixels, row_pitch() bytes apart.
-  bool by_rows() const { return kHasAmx && micro().run == nullptr; }
+  bool by_rows() const { return micro().takes_rows(); }
   int64_t row_pitch() const { return (ceil_div(units(steps), kLanes) | 1) * kVecBytes; }
 };
 

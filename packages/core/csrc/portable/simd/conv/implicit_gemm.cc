@@ -83,7 +83,8 @@ void run_int8_tile(const Gemm& g, int height, int vecs, const Tile& t, const Pat
                    int64_t row, int64_t col, int cols) {
   Int8TileEnd end = {*g.out.int8, row, col};
   g.micro->run_ended(height, vecs, t, patches, &end);
-  for (int i = 0; PROA_UNLIKELY(end.left >> i != 0) && i < t.count; ++i)
+  // A tile may have as many rows as `left` has bits.
+  for (int i = 0; i < t.count && PROA_UNLIKELY(end.left >> i != 0); ++i)
     if ((end.left >> i & 1) != 0)
       g.out.epilogue(g.out.epilogue_ctx, static_cast<int32_t*>(t.c) + i * t.ldc, t.ldc, row + i, 1,
                      col, cols);

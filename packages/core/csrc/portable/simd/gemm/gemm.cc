@@ -58,12 +58,10 @@ Blocking choose_blocking(const Micro& micro, int64_t m, int64_t n, int64_t k) {
   return c;
 }
 
-/// True of a micro-kernel that takes the rows of a one after the other, not by steps of k.
-bool takes_rows(const Micro& micro) { return kHasAmx && micro.run == nullptr; }
 /// Bytes between the rows of a panel that are copied.
 int64_t row_pitch(const Micro& micro, int64_t k) { return k * micro.size + kRowPadding; }
 int64_t panel_bytes(const Micro& micro, const Blocking& c, int64_t k) {
-  if (takes_rows(micro)) return round_up(c.mr, kLanes) * row_pitch(micro, k);
+  if (micro.takes_rows()) return round_up(c.mr, kLanes) * row_pitch(micro, k);
   return round_up(c.mr * k * micro.size, 64);
 }
 /// True if a is packed once for all blocks of columns rather than once for each.
@@ -81,7 +79,7 @@ enum class PackA {
 };
 PackA choose_pack_a(const Gemm& g, const Blocking& c) {
   const Micro& micro = *g.micro;
-  if (takes_rows(micro)) {
+  if (micro.takes_rows()) {
     const bool in_place = g.a.direct != nullptr && g.a.step * micro.size % kAliasBytes != 0;
     if (in_place) return PackA::kInPlace;
   } else if (!g.a.mn_major && micro.run_patches != nullptr) {
@@ -260,7 +258,7 @@ void run_tile_at(const Block& s, const Panel& panel, int64_t col, AmxState* amx,
     micro.run(height, vecs, t);
   } else {
     Patches rows_of_a = {panel.pitch, 1, 1, 0, 0};
-    if (takes_rows(micro) && s.strategy.b == PackB::kPrepacked) {
+    if (micro.takes_rows() && s.strategy.b == PackB::kPrepacked) {
       set_prefetch(s, panel, col, &t);
       rows_of_a.prefetch = t.prefetch;
       rows_of_a.prefetch_step = t.prefetch != nullptr ? t.prefetch_step : 0;
@@ -289,7 +287,7 @@ Panel load_panel(const Block& s, int64_t i, uint8_t* buffer) {
   const int64_t size = g.micro->size, row = s.blocking.panel_row(i);
   const int rows = static_cast<int>(min(g.m - row, s.blocking.panel_height(i)));
   Panel p = {buffer, row, 0, rows};
-  const bool by_rows = takes_rows(*g.micro);
+  const bool by_rows = g.micro->takes_rows();
   if (s.strategy.a == PackA::kWhole) {
     p.data = s.buffers.packed_a + i * panel_bytes(*g.micro, s.blocking, s.k);
     if (by_rows) p.pitch = row_pitch(*g.micro, s.k);
@@ -411,7 +409,7 @@ void pack_rows(const Call& call, const Block& s) {
     for (int64_t i = first; i < last; ++i) {
       const int64_t row = s.blocking.panel_row(i);
       const int rows = static_cast<int>(min(s.g.m - row, s.blocking.panel_height(i)));
-      if (takes_rows(micro)) {
+      if (micro.takes_rows()) {
         copy_rows(s, {nullptr, row, row_pitch(micro, s.k), rows}, s.buffers.packed_a + i * bytes);
         continue;
       }

@@ -24,6 +24,11 @@ constexpr int kAmxRows = 32;
 constexpr int kMaxTileRows = kHasAmx ? kAmxRows : kTileRows;
 constexpr int kTileBytes = kMaxTileRows * kTileVecs * kVecBytes;
 
+/// The height of the smallest tile that holds `rows` rows, of a micro-kernel with up to `largest`.
+inline int tile_rows(int64_t rows, int largest = kTileRows) {
+  return rows >= largest ? largest : rows == 1 ? 1 : static_cast<int>((rows + 1) & ~1);
+}
+
 /// The patches of a convolution, read in place (implicit GEMM): row i, unit k of tap (p, q) is at
 /// byte i * row + p * tap_h + q * tap_w + k * (bytes of a unit) of a, with no alignment; the steps
 /// of b are in the order of the taps.
@@ -31,7 +36,7 @@ struct Patches {
   int64_t row;
   int64_t taps_h, taps_w;
   int64_t tap_h, tap_w;
-  /// Prefetched into the second-level cache: `preprefetch_step` bytes for each step of k.
+  /// Prefetched into the second-level cache: `prefetch_step` bytes for each step of k.
   const void* prefetch = nullptr;
   int64_t prefetch_step = 0;
 };
@@ -93,7 +98,7 @@ struct Micro {
   int lanes;                                     // accumulators in a vector
   int step;                                      // k steps in one unit
   int64_t k_block;                               // units of k per block
-  void (*run)(int rows, int vecs, const Tile&);  // rows as from tile_rows, vecs 1 or 2
+  void (*run)(int rows, int vecs, const Tile&);  // rows as from height, vecs 1 or 2
   /// The same with a read as patches. Either is nullptr if there is no such kernel.
   void (*run_patches)(int rows, int vecs, const Tile&, const Patches&);
   /// As run, for a full tile, with b read in place and also written to `packed`, its
@@ -115,10 +120,9 @@ struct Micro {
   int min_ended = 0;
   bool takes_ends(int height) const { return run_ended != nullptr && height > min_ended; }
 
-  /// The height of the smallest tile that holds `count` rows.
-  int height(int64_t count) const {
-    return count >= rows ? rows : count == 1 ? 1 : static_cast<int>((count + 1) & ~1);
-  }
+  int height(int64_t count) const { return tile_rows(count, rows); }
+  /// True if a is taken as rows, one after the other, and not by steps of k: run_patches alone.
+  bool takes_rows() const { return kHasAmx && rows == kAmxRows; }
 };
 
 extern const Micro kMicroF32, kMicroF64;
@@ -135,10 +139,5 @@ extern const Micro kMicroAmxBF16, kMicroAmxBF16Emulated, kMicroAmxI8, kMicroAmxI
 
 /// Puts whole vectors of b, packed with the steps of a unit adjacent, into kMicroI8's order.
 void arrange_int8(void* packed, size_t bytes);
-
-/// The height of the smallest micro-kernel that holds `rows` rows.
-inline int tile_rows(int64_t rows) {
-  return rows >= kTileRows ? kTileRows : rows == 1 ? 1 : static_cast<int>((rows + 1) & ~1);
-}
 
 }  // namespace proa::PROA_ISA
