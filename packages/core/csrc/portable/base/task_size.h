@@ -6,10 +6,11 @@
 // two cores, 24 November 2026) two tasks on two threads take this share of their time on one:
 // products 0.57, exp and add 0.61, softmax 0.61, sums 0.67, a copy of transposed elements 0.54;
 // Winograd of 64 channels at 14x14 0.84, at 28x28 0.93. On a Granite Rapids (Xeon, AVX-512, two
-// cores, 28 November 2026), likewise: logsumexp 0.75, products of integers 0.54, random numbers
-// 0.62, the backward pass of prod 0.58. There tasks of 1 << 16 multiply-adds slowed depthwise 3x3
-// convolution of 32 channels at 28x28 (23 us) to 1.24, at 56x56 they gave 0.74; recurrences of 4096
-// elements take 42 us, which is four tasks of those that pay elsewhere.
+// cores, 28 November 2026, the suite `tasks` alone), likewise: logsumexp 0.60 to 0.73, products of
+// integers 0.53, random numbers 0.60 to 0.71, the backward pass of prod 0.57, recurrences of 4096
+// elements 0.89, of 16384 0.57, depthwise 3x3 convolution of 32 channels at 28x28 0.99 (one task;
+// 1.24 with tasks of 1 << 16 multiply-adds), at 56x56 0.73. Still too small there: int8 depthwise
+// of 64 channels at 28x28 1.13, batch norm of 4x32x32x32 1.17.
 #include <stdint.h>
 
 namespace proa {
