@@ -74,6 +74,20 @@ def _in_order(is_reverse: bool, *outputs: Tensor) -> list[Tensor]:
     return [sequence_reverse(x) if is_reverse else x for x in outputs]
 
 
+def _lstm(
+    layer: str,
+    size: int,
+    dtype: DTypeLike,
+    bias_attr: ParamAttrLike | None,
+    use_peepholes: bool,
+    acts: tuple[str, ...],
+) -> _Lstm:
+    """The steps of a layer, with its bias."""
+    shape = [1, (7 if use_peepholes else 4) * size]
+    bias = parameter_of(layer, shape, dtype, bias_attr, is_bias=True)
+    return _Lstm(size, bias, acts)
+
+
 def dynamic_lstm(
     input: Tensor,
     size: int,
@@ -108,10 +122,8 @@ def dynamic_lstm(
     """
     layer, width = layer_name("dynamic_lstm", "lstm", name), size // 4
     weight = parameter_of(layer, [width, size], dtype, param_attr)
-    shape = [1, (7 if use_peepholes else 4) * width]
-    bias = parameter_of(layer, shape, dtype, bias_attr, is_bias=True)
     acts = (gate_activation, cell_activation, candidate_activation)
-    lstm, rnn = _Lstm(width, bias, acts), DynamicRNN()
+    lstm, rnn = _lstm(layer, width, dtype, bias_attr, use_peepholes, acts), DynamicRNN()
     rows = _in_order(is_reverse, input)[0]
 
     @rnn.block()
@@ -156,10 +168,8 @@ def dynamic_lstmp(
     layer, width = layer_name("dynamic_lstmp", "lstmp", name), size // 4
     weight = parameter_of(layer, [proj_size, size], dtype, param_attr)
     projection = parameter_of(layer, [width, proj_size], dtype, param_attr)
-    shape = [1, (7 if use_peepholes else 4) * width]
-    bias = parameter_of(layer, shape, dtype, bias_attr, is_bias=True)
     acts = (gate_activation, cell_activation, candidate_activation)
-    lstm, rnn = _Lstm(width, bias, acts), DynamicRNN()
+    lstm, rnn = _lstm(layer, width, dtype, bias_attr, use_peepholes, acts), DynamicRNN()
     rows = _in_order(is_reverse, input)[0]
 
     @rnn.block()
