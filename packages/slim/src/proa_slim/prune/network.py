@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -166,21 +166,42 @@ class PrunableNetwork:
         undo, kept = Undo([], []), self.graph.removal(removed)
         for value, masks in self.graph.masks(kept).items():
             _replace(self.tensors[value], masks, undo, is_trial)
-        groups: dict[int, int] = {}
-        changed = self.graph.attributes(kept)
-        for node, attributes in changed.items():
-            if "groups" in attributes:
-                source = self.graph.flow.source_of(node.inputs[1])
-                if source in self.tensors:
-                    groups[id(self.tensors[source])] = attributes["groups"]
-        numbers = self._with_numbers.intersection(removed)
-        sizes = self._sizes(self.graph.removal(numbers)) if numbers else {}
-        undo.attributes = resize(self.network, groups, sizes)
+        undo.attributes = self.resize(removed, {})
         return undo
 
-    def _sizes(self, kept: Kept) -> dict[int, dict[int, set[int]]]:
+    def resize(
+        self, removed: Collection[int], views: Mapping[int, Any]
+    ) -> list[tuple[proa.nn.Layer, Attributes]]:
+        """Let attributes of Layers follow parameters that have lost units; what they
+        were before, for `put_back`.
+
+        Args:
+            removed: Units of the graph.
+            views: By the id of a parameter, what Layers read instead of it.
+        """
+        kept = self.graph.removal(removed)
+        owned = {
+            value: id(views.get(id(tensor), tensor))
+            for value, tensor in self.tensors.items()
+        }
+        groups: dict[int, int] = {}
+        for node, attributes in self.graph.attributes(kept).items():
+            if "groups" in attributes:
+                source = self.graph.flow.source_of(node.inputs[1])
+                if source in owned:
+                    groups[owned[source]] = attributes["groups"]
+        numbers = self._with_numbers.intersection(removed)
+        sizes = self._sizes(self.graph.removal(numbers), owned) if numbers else {}
+        return resize(self.network, groups, sizes)
+
+    def _sizes(
+        self, kept: Kept, owned: Mapping[Value, int]
+    ) -> dict[int, dict[int, set[int]]]:
         """For each Layer, sizes that change among the weights in it, and in shapes that
         what they compute is given.
+
+        Args:
+            owned: Ids of the tensors that Layers read.
         """
         graph, found = self.graph, dict[int, dict[int, set[int]]]()
         by_unit: dict[int, set[tuple[int, int]]] = {}
@@ -196,7 +217,7 @@ class PrunableNetwork:
                 if labels is not None and old != new:
                     for unit in graph.resolved.of(labels).tolist():
                         by_unit.setdefault(unit, set()).add((old, new))
-        values = {id(tensor): value for value, tensor in self.tensors.items()}
+        values = {own: value for value, own in owned.items()}
         for layer in [self.network, *self.network.sublayers()]:
             pairs: set[tuple[int, int]] = set()
             for parameter in layer.parameters():

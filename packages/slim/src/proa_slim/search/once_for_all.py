@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 import proa
 from proa import nn
 from proa.errors import Error, InvalidArgumentError
-from proa.ir.record import dtype_name, to_array, to_tensor
+from proa.ir.record import to_array
 from proa.nn.layer.settings import Kernel, kernel_of, set_kernel
 from proa_slim.analysis.recorded import specs_of
 from proa_slim.prune.criteria import Criterion, Scoring
-from proa_slim.prune.dependency import sliced
 from proa_slim.prune.network import PrunableNetwork, hold
+from proa_slim.prune.resizing import put_back
 from proa_slim.prune.selection import Selector
 from proa_slim.search.controllers import Constraint
 from proa_slim.search.one_shot import renew_statistics
@@ -27,6 +27,8 @@ from proa_slim.search.study import Record, Search
 
 Masks = list["NDArray[np.bool_] | None"]
 Tokens = Sequence[int]
+#: Shares of channels, of all groups or by layers.
+Widths = Sequence[float] | Mapping[str, Sequence[float]]
 #: What choices are about.
 TASKS = ("kernel", "depth", "width")
 
@@ -54,12 +56,13 @@ class OFA:
     that a criterion thinks most of, smaller kernels are the middle of larger ones, and
     layers that may be left out pass on what they are given. Inside `subnet` the network
     itself is smaller, whatever branches, groups and heads it has; afterwards it is
-    whole again, and its parameters have the gradients at their places.
+    whole again. Gradients of its parameters are 0 where the smaller one has none.
 
     Args:
         network: Trained; is changed by training alone.
         inputs: As for `proa_slim.Pruner`.
-        widths: Shares of the channels of each group that may stay, below 1.
+        widths: Shares of the channels of each group that may stay, below 1; or shares
+            by the path of a layer, for the groups of these layers alone.
         kernels: Odd sizes of square kernels that convolutions may have, besides their
             own, by the layers' paths; the convolutions must pad by half of their size.
         depth: Paths of layers that may be left out.
@@ -76,7 +79,7 @@ class OFA:
         self,
         network: nn.Layer,
         inputs: Sequence[Any],
-        widths: Sequence[float] = (),
+        widths: Widths = (),
         kernels: Mapping[str, Sequence[int]] | None = None,
         depth: Sequence[str] = (),
         criterion: str | Criterion = "l1_norm",
@@ -96,26 +99,26 @@ class OFA:
         for group in self._parts.graph.groups if widths else ():
             self._selector.scores(group)
         self.space = ChoiceSpace(
-            self._choices(widths, kernels or {}, depth), lambda arch: self._made(arch)
+            self._choices(widths, kernels or {}, depth), self._made
         )
         self._check_depth(depth)
 
     def _choices(
         self,
-        widths: Sequence[float],
+        widths: Widths,
         kernels: Mapping[str, Sequence[int]],
         depth: Sequence[str],
     ) -> dict[str, list[Any]]:
         """Options by ``width NAME``, ``kernel PATH`` and ``depth PATH``, the whole
         network's first.
         """
-        if not all(0 < width < 1 for width in widths):
-            raise InvalidArgumentError(
-                f"[OFA] expected widths in (0, 1), got {list(widths)}"
-            )
-        shares = [1.0, *sorted(set(widths), reverse=True)]
-        names = [group.name for group in self._parts.graph.groups] if widths else []
-        found: dict[str, list[Any]] = {f"width {name}": list(shares) for name in names}
+        found: dict[str, list[Any]] = {}
+        for name, shares in self._shares(widths).items():
+            if not all(0 < share < 1 for share in shares):
+                raise InvalidArgumentError(
+                    f"[OFA] expected widths in (0, 1), got {list(shares)}"
+                )
+            found[f"width {name}"] = [1.0, *sorted(set(shares), reverse=True)]
         for path, sizes in kernels.items():
             own = self._kernel(path)
             if not all(size % 2 and 0 < size < own for size in sizes):
@@ -133,6 +136,20 @@ class OFA:
                 "[OFA] expected widths, kernels or depth, got none of them"
             )
         return found
+
+    def _shares(self, widths: Widths) -> dict[str, Sequence[float]]:
+        """Shares by the names of groups."""
+        groups = self._parts.graph.groups if widths else []
+        if not isinstance(widths, Mapping):
+            return {group.name: widths for group in groups}
+        by_layer = {path: group.name for group in groups for path in group.layers}
+        for path in widths:
+            if path not in by_layer:
+                raise InvalidArgumentError(
+                    f"[OFA] expected the path of a layer that can lose channels, got "
+                    f"{path!r}; there are {', '.join(by_layer)}"
+                )
+        return {by_layer[path]: shares for path, shares in widths.items()}
 
     def _unknown(self, path: str) -> InvalidArgumentError:
         return InvalidArgumentError(
@@ -238,42 +255,54 @@ class OFA:
     def subnet(self, tokens: Tokens) -> Iterator[nn.Layer]:
         """Let the network be one of its smaller ones for a while.
 
-        Gradients of parameters add to those that were there; statistics of norms are
-        those of before again, unless it is the whole network.
+        What it computes is differentiable by the parameters of the whole network, also
+        afterwards; statistics of norms are those of before again, unless it is the
+        whole network.
 
         Raises:
             InvalidArgumentError: If the tokens are none of `space`.
         """
+        with self._views(tokens):
+            yield self.network
+
+    @contextmanager
+    def _views(self, tokens: Tokens) -> Iterator[dict[int, Any]]:
+        """Let layers read what a smaller network has instead of parameters and buffers;
+        yields it by the ids of these.
+        """
         arch = self.space.describe(tokens)
         tensors = {id(t): t for t in self._parts.tensors.values()}
-        before = {key: tensor.grad for key, tensor in tensors.items()}
         masks = self._masks(arch)
-        held = [(tensors[key], tensors[key].detach()) for key in masks]
+        views = {key: _sliced(tensors[key], masks[key]) for key in masks}
         if list(tokens) != self.largest:
-            buffers = [t for k, t in tensors.items() if t.stop_gradient]
-            held += [(t, t.clone().detach()) for t in buffers if id(t) not in masks]
-        undo = self._enter(arch, masks)
-        try:
-            yield self.network
-        finally:
-            found = {key: tensor.grad for key, tensor in tensors.items()}
-            undo()
-            for tensor, whole in held:
-                hold(tensor, whole)
             for key, tensor in tensors.items():
-                if not tensor.stop_gradient:
-                    tensor.grad = _sum(before[key], found[key], masks.get(key), tensor)
-
-    def _enter(
-        self, arch: Mapping[str, Any], masks: Mapping[int, Masks]
-    ) -> Callable[[], None]:
-        """Make the network small; returns what puts its layers back."""
+                if tensor.stop_gradient and key not in masks:
+                    views[key] = tensor.clone().detach()
+        replaced = self._replace(views)
         units = self._removed(arch)
-        shrunk = self._parts.shrink(units) if units else None
-        for tensor in self._parts.tensors.values():
-            own = masks.get(id(tensor))
-            if own is not None and len(own) == 4:
-                _crop(tensor, own)
+        attributes = self._parts.resize(units, views) if units else []
+        undo = self._enter(arch)
+        try:
+            yield views
+        finally:
+            undo()
+            put_back(attributes)
+            for registry, name, tensor in replaced:
+                registry[name] = tensor
+
+    def _replace(self, views: Mapping[int, Any]) -> list[tuple[Any, str, Any]]:
+        """Let layers read other tensors; returns what they read before."""
+        replaced = []
+        for layer in self.network.sublayers(include_self=True):
+            for registry in (layer._parameters, layer._buffers):
+                for name, tensor in registry.items():
+                    if id(tensor) in views:
+                        replaced.append((registry, name, tensor))
+                        registry[name] = views[id(tensor)]
+        return replaced
+
+    def _enter(self, arch: Mapping[str, Any]) -> Callable[[], None]:
+        """Set kernels and leave layers out; returns what undoes it."""
         changed: list[tuple[nn.Layer, Kernel]] = []
         for path, size in _named(arch, "kernel"):
             layer, kernel = self._layers[path], kernel_of(self._layers[path])
@@ -289,14 +318,19 @@ class OFA:
                 self._put(path, self._layers[path])
             for layer, kernel in changed:
                 set_kernel(layer, kernel.size, kernel.padding)
-            if shrunk is not None:
-                self._parts.restore(shrunk)
 
         return undo
 
     def _removed(self, arch: Mapping[str, Any]) -> frozenset[int]:
         ratios = {n: 1 - share for n, share in _named(arch, "width") if share < 1}
         return frozenset(self._selector.removed(ratios))
+
+    def kept(self, tokens: Tokens, parameter: Any) -> Masks:
+        """For each axis of a parameter of the whole network, which indices a smaller
+        one has; None for all.
+        """
+        masks = self._masks(self.space.describe(tokens))
+        return masks.get(id(parameter), [None] * len(parameter.shape))
 
     def _masks(self, arch: Mapping[str, Any]) -> dict[int, Masks]:
         """What stays of each tensor that gets smaller, by axis."""
@@ -328,8 +362,13 @@ class OFA:
             tokens: Which.
             calibration: Inputs with which its batch norms get statistics of their own.
         """
-        with self.subnet(tokens):
-            made = copy.deepcopy(self.network)
+        tensors = {id(t): t for t in self._parts.tensors.values()}
+        copies: dict[int, Any] = {}
+        with proa.no_grad(), self._views(tokens) as views:
+            for key, view in views.items():
+                copies[id(view)] = copy.deepcopy(tensors[key])
+                hold(copies[id(view)], view)
+            made = copy.deepcopy(self.network, copies)
         for parameter in made.parameters():
             parameter.clear_gradient(set_to_zero=False)
         if calibration:
@@ -374,27 +413,10 @@ def _named(arch: Mapping[str, Any], kind: str) -> list[tuple[str, Any]]:
     return [(n.removeprefix(start), v) for n, v in arch.items() if n.startswith(start)]
 
 
-def _crop(tensor: Any, masks: Masks) -> None:
-    """Keep the middle of a weight whose channels are chosen already."""
-    spatial: Masks = [None, None, *masks[2:]]
-    if spatial[2] is not None:
-        array = sliced(np.asarray(to_array(tensor)), spatial)
-        hold(tensor, to_tensor(array, dtype_name(tensor)))
-
-
-def _sum(before: Any, found: Any, masks: Masks | None, whole: Any) -> Any:
-    """The gradient of a whole parameter: that of before and that of its part."""
-    if masks is None:
-        return found
-    if found is None:
-        return before
-    part = np.asarray(to_array(found))
-    large = np.zeros([int(n) for n in whole.shape], part.dtype)
-    axes = [
-        np.arange(n) if mask is None else np.flatnonzero(mask)
-        for n, mask in zip(large.shape, masks, strict=True)
-    ]
-    large[np.ix_(*axes)] = part
-    if before is not None:
-        large += np.asarray(to_array(before))
-    return to_tensor(large, dtype_name(whole))
+def _sliced(whole: Any, masks: Masks) -> Any:
+    """The part of a tensor that stays, differentiable by the whole."""
+    found = whole
+    for axis, mask in enumerate(masks):
+        if mask is not None:
+            found = proa.index_select(found, proa.to_tensor(np.flatnonzero(mask)), axis)
+    return found
