@@ -15,6 +15,7 @@ from proa.ir import file
 from proa.runtime import engine_from_bytes
 from proa_slim import flops
 from proa_slim.cli import main
+from proa_slim.compression.recipe import read_fields
 
 SPEC = [proa.static.InputSpec([None, 64], "float32", "x")]
 pytestmark = pytest.mark.usefixtures("untimed")
@@ -173,8 +174,26 @@ def test_another_recipe_is_not_gone_on_with(network, samples, tmp_path, monkeypa
         ({"qat_learning_rate": 0}, "qat_learning_rate must be positive, got 0"),
         ({"rest": "int4"}, "rest must be float32 or float16, got 'int4'"),
         ({"max_milliseconds": 0}, "max_milliseconds must be positive, got 0"),
+        ({"prune": "x"}, "prune must be a number, got 'x'"),
+        ({"max_drop": None}, "max_drop must be a number, got None"),
+        ({"epochs": 1.5}, "epochs must be an integer, got 1.5"),
+        ({"epochs": True}, "epochs must be an integer, got True"),
+        ({"compressed": "yes"}, "compressed must be true or false, got 'yes'"),
+        ({"criterion": 1}, "criterion must be text, got 1"),
+        ({"align": "8"}, "align must be an integer, got '8'"),
+        ({"quantize": "mse"}, "quantize must be a list of settings, .*, got 'mse'"),
+        ({"quantize": [{"bins": "x"}]}, "fields of QuantConfig, got {'bins': 'x'}"),
+        ({"quantize": ["mse"]}, r"a list of settings, .*, got \('mse',\)"),
     ],
 )
 def test_fields_out_of_range_are_named(fields, text):
     with pytest.raises(InvalidArgumentError, match=text):
         proa_slim.Recipe.of(fields)
+
+
+def test_numbers_of_yaml_with_an_exponent_are_numbers(tmp_path):
+    yaml = tmp_path / "recipe.yaml"
+    yaml.write_text("learning_rate: 1e-3\nquantize:\n  - {step_learning_rate: 5E-1}\n")
+    recipe = proa_slim.Recipe.of(read_fields(yaml))
+    assert recipe.learning_rate == 1e-3
+    assert recipe.configs()[0].step_learning_rate == 0.5

@@ -67,8 +67,9 @@ def _compress(options: argparse.Namespace) -> None:
         resume=options.resume,
     )  # fmt: skip
     whole, small = found.tried[0], found.chosen
+    change = f"{0 - small.drop:+.2f}"
     print(
-        f"{found.path}: {found.metric_name} {small.metric:.2f} % ({-small.drop:+.2f}), "
+        f"{found.path}: {found.metric_name} {small.metric:.2f} % ({change}), "
         f"{small.file_bytes:,} of {whole.file_bytes:,} bytes"
     )
     if small.milliseconds is not None and whole.milliseconds is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from os import PathLike
@@ -15,6 +16,15 @@ from proa_slim.config import QuantConfig
 from proa_slim.quant.analysis import Rest
 
 TARGETS = ("int8", "weights16", "weights8", "weights4", "float32")
+#: What a field may have, by its annotation.
+_KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {
+    "float": ((int, float), "a number"),
+    "int": (int, "an integer"),
+    "bool": (bool, "true or false"),
+    "str": (str, "text"),
+}
+#: What YAML takes for text though it is a number.
+_EXPONENT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+")
 _CALIBRATORS = ("mse", "abs_max", "hist", "avg", "kl", "emd")
 
 
@@ -73,6 +83,7 @@ class Recipe:
     compressed: bool = False
 
     def __post_init__(self) -> None:
+        self._check_types()
         checks = {
             "target": (self.target in TARGETS, f"one of {', '.join(TARGETS)}"),
             "max_drop": (self.max_drop >= 0, "at least 0"),
@@ -102,6 +113,29 @@ class Recipe:
             )
         self.configs()
 
+    def _check_types(self) -> None:
+        for field in fields(self):
+            value, optional = getattr(self, field.name), field.default is None
+            kind = _KINDS.get(str(field.type).partition(" ")[0])
+            if kind is None or (optional and value is None):
+                continue
+            wanted, expected = kind
+            # True is an integer to Python alone
+            is_bool = isinstance(value, bool) and wanted is not bool
+            if is_bool or not isinstance(value, wanted):
+                raise InvalidArgumentError(
+                    f"[Recipe] {field.name} must be {expected}, got {value!r}"
+                )
+        settings = self.quantize
+        if not (
+            isinstance(settings, (list, tuple))
+            and all(isinstance(setting, Mapping) for setting in settings)
+        ):
+            raise InvalidArgumentError(
+                "[Recipe] quantize must be a list of settings, each with fields of "
+                f"QuantConfig, got {settings!r}"
+            )
+
     def configs(self) -> list[QuantConfig]:
         """The settings to try.
 
@@ -120,7 +154,13 @@ class Recipe:
             given: dict[str, Any] = {
                 k: tuple(v) if isinstance(v, list) else v for k, v in setting.items()
             }
-            found.append(QuantConfig(**given))
+            try:
+                found.append(QuantConfig(**given))
+            except TypeError as error:
+                raise InvalidArgumentError(
+                    f"[Recipe] quantize must have fields of QuantConfig, got "
+                    f"{dict(setting)}: {error}"
+                ) from None
         return found
 
     def as_dict(self) -> dict[str, Any]:
@@ -149,7 +189,7 @@ class Recipe:
                 f"[Recipe] expected fields among {', '.join(known)}, got {unknown[0]!r}"
             )
         merged = {**base, **fields_given}
-        if "quantize" in merged:
+        if isinstance(merged.get("quantize"), list):
             merged["quantize"] = tuple(merged["quantize"])
         return cls(**merged)
 
@@ -211,4 +251,15 @@ def read_fields(path: str | PathLike[str]) -> dict[str, Any]:
         raise InvalidArgumentError(
             f"[Recipe] expected fields in {source}, got {type(content).__name__}"
         )
-    return {str(key): value for key, value in content.items()}
+    return {str(key): _numbers(value) for key, value in content.items()}
+
+
+def _numbers(value: Any) -> Any:
+    """The value with numbers for what reads as ``1e-3``, also inside lists."""
+    if isinstance(value, str) and _EXPONENT.fullmatch(value):
+        return float(value)
+    if isinstance(value, list):
+        return [_numbers(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _numbers(item) for key, item in value.items()}
+    return value

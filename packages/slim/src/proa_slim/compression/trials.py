@@ -440,7 +440,7 @@ def compress_program(
 def _line(tried: TrialResult) -> str:
     time = "" if tried.milliseconds is None else f", {tried.milliseconds:.3f} ms"
     return (
-        f"{tried.step}: {tried.metric:.2f} % ({-tried.drop:+.2f}), "
+        f"{tried.step}: {tried.metric:.2f} % ({0 - tried.drop:+.2f}), "
         f"{tried.file_bytes:,} bytes{time}"
     )
 
