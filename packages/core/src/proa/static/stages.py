@@ -48,7 +48,7 @@ class _Stage(Protocol):
         """The memory that it takes."""
 
 
-class _Compiled:
+class _EngineStage:
     """A part that an engine runs.
 
     Args:
@@ -101,7 +101,7 @@ class _Compiled:
         return int(self._engine.model_bytes + self._engine.arena_bytes)
 
 
-class _Interpreted:
+class _InterpretedStage:
     """A part that is run node by node, on copies of what it may change."""
 
     def __init__(
@@ -154,7 +154,7 @@ class Stages:
         elif not has_flow(graph):
             outer = {v: v for v in main.inputs}
             self._stages.append(
-                _Compiled(graph, dict(zip(new, stores, strict=True)), uses, outer,
+                _EngineStage(graph, dict(zip(new, stores, strict=True)), uses, outer,
                           self._given)
             )  # fmt: skip
         else:
@@ -240,9 +240,9 @@ class _Part:
         block.outputs = [made[v] for v in (*given, *(stores or ()))]
         outer = {inner: v for v, inner in taken.items() if v is not None}
         if stores is None:
-            return _Interpreted(graph, self._uses, outer, given)
+            return _InterpretedStage(graph, self._uses, outer, given)
         inside = {made[v]: taken[to] for v, to in stores.items()}
-        return _Compiled(graph, inside, self._uses, outer, given)
+        return _EngineStage(graph, inside, self._uses, outer, given)
 
     def _take(self, block: Block) -> dict[Value | None, Value]:
         """Leave a block the part's nodes, whose inputs from others become its own."""
