@@ -237,6 +237,7 @@ def test_a_failed_start_reports_the_reason(tmp_path, arguments, message):
         assert process.end() == 1
     assert re.search(message, process.stderr)
     assert "Traceback" not in process.stderr
+    assert "Task was destroyed" not in process.stderr
 
 
 @pytest.mark.parametrize("port", ["web", "-1", "65536", "8000.0"])

@@ -314,6 +314,8 @@ async def _serve(config: ServerConfig) -> bool:
     starting = asyncio.ensure_future(server.start())
     stopping = asyncio.ensure_future(stop.wait())
     await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    await asyncio.wait({stopping})  # else it is destroyed pending if the start failed
     if not starting.done():
         starting.cancel()
         await asyncio.wait({starting})
