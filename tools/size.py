@@ -14,6 +14,7 @@ import datetime
 import json
 import re
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -99,8 +100,13 @@ def inference_libraries(budget: float) -> Iterator[Measure]:
     yield Measure("inference libraries", total, budget / 1e6, "MB")
 
 
+def median(values: list[float]) -> float | None:
+    """None where nothing was measured."""
+    return statistics.median(values) if values else None
+
+
 def import_cost(budgets: dict[str, float]) -> Iterator[Measure]:
-    """The least of several runs: what is above it is the machine's noise."""
+    """The medians of several fresh processes."""
     times, memory = [], []
     for _ in range(ATTEMPTS):
         run = subprocess.run(
@@ -112,14 +118,12 @@ def import_cost(budgets: dict[str, float]) -> Iterator[Measure]:
         elapsed, added = run.stdout.split()
         times.append(float(elapsed))
         memory.append(float(added) / 1e6)
-    fastest = min(times, default=None)
-    yield Measure("import proa", fastest, budgets["milliseconds"], "ms")
-    resident = min(memory, default=None)
-    yield Measure("import proa", resident, budgets["resident"] / 1e6, "MB")
+    yield Measure("import proa", median(times), budgets["milliseconds"], "ms")
+    yield Measure("import proa", median(memory), budgets["resident"] / 1e6, "MB")
 
 
 def server_cost(budgets: dict[str, float]) -> Iterator[Measure]:
-    """Until ``proa-serve`` answers, and what it holds then; the least of several."""
+    """Until ``proa-serve`` answers, and what it holds then; medians of several."""
     times, memory = [], []
     with tempfile.TemporaryDirectory() as folder:
         version = Path(folder, "m", "1")
@@ -140,10 +144,8 @@ def server_cost(budgets: dict[str, float]) -> Iterator[Measure]:
                 if found:
                     memory.append(int(found[1]) * 1024 / 1e6)
                 server.terminate()
-    milliseconds = min(times, default=None)
-    yield Measure("proa-serve", milliseconds, budgets["milliseconds"], "ms")
-    resident = min(memory, default=None)
-    yield Measure("proa-serve", resident, budgets["resident"] / 1e6, "MB")
+    yield Measure("proa-serve", median(times), budgets["milliseconds"], "ms")
+    yield Measure("proa-serve", median(memory), budgets["resident"] / 1e6, "MB")
 
 
 def stripped_size(what: str, library: Path, budget: float) -> Measure:
