@@ -10,6 +10,7 @@ import pytest
 import proa
 from proa import optimizer, static
 from proa.errors import (
+    EndOfDataError,
     InvalidArgumentError,
     InvalidTypeError,
     NotFoundError,
@@ -268,3 +269,42 @@ def test_an_array_of_a_scope_tensor_is_a_copy_unless_shared(static_mode: Any) ->
     tensor.set(np.full(2, 5, "float32"), None)
     np.testing.assert_array_equal(copied, [1, 1])
     np.testing.assert_array_equal(shared, [5, 5])
+
+
+def test_a_program_takes_batches_of_a_loader_until_their_end() -> None:
+    x, y = static.data("x", [None, 2]), static.data("y", [None, 1], "int64")
+    loader = proa.io.DataLoader.from_generator([x, y], capacity=2, iterable=False)
+    total = x.sum() + y.astype("float32").sum()
+    test = static.default_main_program().clone(for_test=True)
+    exe = static.Executor()
+    batches = [
+        (np.full((n, 2), n, "float32"), np.full((n, 1), 10 * n)) for n in (1, 2, 3)
+    ]
+    loader.set_batch_generator(lambda: iter(batches))
+    wanted = [float(a.sum() + b.sum()) for a, b in batches]
+    for program in (static.default_main_program(), test):
+        for _ in range(2):  # passes
+            loader.start()
+            with pytest.raises(PreconditionNotMetError, match=r"reset\(\) before"):
+                loader.start()
+            found = []
+            with pytest.raises(EndOfDataError):
+                while True:
+                    found.append(exe.run(program, fetch_list=[total])[0].item())
+            loader.reset()
+            assert found == wanted
+    fed = {"x": np.zeros((1, 2), "float32"), "y": np.ones((1, 1), "int64")}
+    assert exe.run(feed=fed, fetch_list=[total])[0] == 1.0  # no pass has begun
+    with pytest.raises(InvalidArgumentError, match="'x'"):
+        exe.run(fetch_list=[total])
+    with pytest.raises(PreconditionNotMetError, match="iterable=True"):
+        iter(loader)
+
+
+def test_tensors_with_a_value_are_fetched() -> None:
+    given, copy = proa.to_tensor([1.0, 2.0]), proa.assign(np.asarray([3, 4]))
+    x = static.data("x", [2])
+    exe = static.Executor()
+    for _ in range(2):
+        found = exe.run(feed={"x": ONES[0, :2]}, fetch_list=[given, x + given, copy])
+        assert [f.tolist() for f in found] == [[1.0, 2.0], [2.0, 3.0], [3, 4]]

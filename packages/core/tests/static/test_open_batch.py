@@ -181,3 +181,12 @@ def test_a_penalty_by_a_step_of_the_spectral_norm_trains(
     np.testing.assert_allclose(np.abs(vectors[1]), np.abs(v[0]), atol=1e-3)
     exe.run(feed={"x": array(4, 3)})
     assert not np.array_equal(net.weight_orig.get_value().numpy(), weight)
+
+
+def test_whether_there_is_an_element_follows_from_what_is_fed() -> None:
+    x = static.data("x", [None, 3])
+    empty = proa.is_empty(x)
+    run = static.Executor().run
+    for rows in (0, 2):
+        fed = {"x": np.zeros((rows, 3), "float32")}
+        assert run(feed=fed, fetch_list=[empty])[0].item() == (rows == 0)

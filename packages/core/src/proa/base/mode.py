@@ -8,7 +8,7 @@ operators without arrays, are recorded into the thread's current program.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from proa import _core
@@ -16,6 +16,19 @@ from proa.base.device import Place, check_place
 
 if TYPE_CHECKING:
     from proa._core import Tensor
+
+
+class FeedReader(Protocol):
+    """What runs of a program take their data from.
+
+    Attributes:
+        feeds_tests: Whether it also feeds what `Program.clone(for_test=True)` gives.
+    """
+
+    feeds_tests: bool
+
+    def next_feed(self) -> Mapping[str, Any]:
+        """The next batch by the inputs' names; nothing unless it was started."""
 
 
 class StaticBuilder(Protocol):
@@ -31,6 +44,9 @@ class StaticBuilder(Protocol):
 
     def slot(self, name: str, like: Tensor, dtype: Any, value: float) -> Tensor:
         """What an optimizer keeps for a parameter: filled with a number at startup."""
+
+    def rate(self, weights: Tensor, lr: float) -> Tensor:
+        """The learning rate (1,) of these weights' step, which each run reads again."""
 
     def master(self, name: str, parameter: Tensor) -> Tensor:
         """The float32 copy of a parameter in 16 bits."""
@@ -66,6 +82,9 @@ class StaticBuilder(Protocol):
     def loop(self, cond: Any, body: Any, values: list[Tensor]) -> list[Tensor]:
         """``values = body(*values)`` as long as ``cond(*values)`` holds, recorded."""
 
+    def constant(self, tensor: Tensor) -> Tensor:
+        """A Variable that stands for a tensor with a value."""
+
     def assign(self, value: Tensor, output: Tensor) -> None:
         """Let a Variable stand for another value from here on."""
 
@@ -80,6 +99,9 @@ class StaticBuilder(Protocol):
 
     def array_length(self, array: Any) -> Tensor:
         """How many entries it has."""
+
+    def add_reader(self, reader: FeedReader) -> None:
+        """Let runs of the current program be fed by a reader."""
 
     def draw(self, count: int) -> tuple[int, int]:
         """A placeholder for the key of a random operator, drawn again by each run."""

@@ -5,6 +5,7 @@ Each type also derives from the Python type that fits, so `except ValueError` wo
 
 __all__ = [
     "AlreadyExistsError",
+    "EndOfDataError",
     "Error",
     "ExchangeError",
     "FatalError",
@@ -44,6 +45,10 @@ class Error(Exception):
 
 class InvalidArgumentError(Error, ValueError):
     """An argument that the contract of a function forbids."""
+
+
+class EndOfDataError(Error, EOFError):
+    """A loader that a program reads has no batch left; Paddle's EOFException."""
 
 
 class NotFoundError(Error, RuntimeError):

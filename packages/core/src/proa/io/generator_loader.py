@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from proa._core import Tensor
-from proa.errors import InvalidArgumentError, PreconditionNotMetError
+from proa.base.mode import static_builder
+from proa.errors import (
+    EndOfDataError,
+    InvalidArgumentError,
+    PreconditionNotMetError,
+)
 from proa.io.batching import batch as batched
 from proa.io.collate import as_tensors
 
@@ -23,16 +28,66 @@ class GeneratorLoader:
         variables: What the parts of a sample are for, or None.
         return_list: Whether a batch is a list of tensors, instead of a list of one
             dictionary of them by the Variables' names.
+        iterable: Whether batches are iterated over; else runs of the program that is
+            built take one after another.
     """
 
-    def __init__(self, variables: Sequence[Tensor] | None, return_list: bool) -> None:
-        if not return_list and not variables:
+    feeds_tests = True
+
+    def __init__(
+        self,
+        variables: Sequence[Tensor] | None,
+        return_list: bool = False,
+        iterable: bool = True,
+    ) -> None:
+        if not variables and not (return_list and iterable):
             raise InvalidArgumentError(
                 "[DataLoader.from_generator] expected a feed_list, or return_list=True"
             )
         self._variables = list(variables or ())
-        self._return_list = return_list
+        self._return_list = return_list and iterable
         self._batches: Generator | None = None
+        self._is_iterable = iterable
+        self._pass: Iterator[Any] | None = None
+        if not iterable:
+            builder = static_builder()
+            if builder is None:
+                raise PreconditionNotMetError(
+                    "[DataLoader.from_generator] expected static mode for "
+                    "iterable=False, got dynamic mode"
+                )
+            builder.add_reader(self)
+
+    def start(self) -> None:
+        """Begin a pass, of which each run of the program takes a batch.
+
+        Raises:
+            PreconditionNotMetError: If batches are iterated over, or a pass has begun.
+        """
+        if self._is_iterable or self._pass is not None:
+            expected = "iterable=False" if self._is_iterable else "reset() before"
+            raise PreconditionNotMetError(
+                f"[DataLoader.start] expected {expected}, got another call of start()"
+            )
+        self._pass = self._iterated()
+
+    def reset(self) -> None:
+        """End a pass."""
+        self._pass = None
+
+    def next_feed(self) -> Mapping[str, Any]:
+        """What the next run is fed; nothing if no pass has begun.
+
+        Raises:
+            EndOfDataError: If the pass has no batch left.
+        """
+        if self._pass is None:
+            return {}
+        found = next(self._pass, None)
+        if found is None:
+            raise EndOfDataError("[Executor.run] expected a batch, got the end of data")
+        fed: Mapping[str, Any] = found[0]
+        return fed
 
     def set_sample_generator(
         self,
@@ -95,6 +150,14 @@ class GeneratorLoader:
         return array
 
     def __iter__(self) -> Iterator[Any]:
+        if not self._is_iterable:
+            raise PreconditionNotMetError(
+                "[DataLoader.from_generator] expected iterable=True, got iteration "
+                "over a loader that the program reads"
+            )
+        return self._iterated()
+
+    def _iterated(self) -> Iterator[Any]:
         if self._batches is None:
             raise PreconditionNotMetError(
                 "[DataLoader.from_generator] expected set_sample_generator, "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from proa.base.observers import reader
 from proa.base.random import default_generator
-from proa.errors import InvalidArgumentError, UnimplementedError
+from proa.errors import InvalidArgumentError
 from proa.io.collate import as_tensors, default_collate_fn, default_convert_fn
 from proa.io.dataset import Dataset, IterableDataset
 from proa.io.generator_loader import GeneratorLoader
@@ -126,20 +126,18 @@ class DataLoader(Generic[Batch]):
             feed_list: The Variables that batches are for, in the order of their parts.
             capacity: Kept for callers; batches are made one at a time.
             use_double_buffer: Kept for callers.
-            iterable: Must be True: a program is fed what iteration gives.
+            iterable: Whether a program is fed what iteration gives. Else it takes a
+                batch in every run from `start` on, until `proa.errors.EndOfDataError`
+                ends the pass; `reset` lets another one begin.
             return_list: Whether batches are lists of tensors instead of feeds.
             use_multiprocess: Kept for callers; generators run in this process.
             drop_last: Kept for callers: it divides batches among devices.
 
         Raises:
-            UnimplementedError: If it is not iterable.
+            InvalidArgumentError: If there is no feed_list and batches are no lists.
+            PreconditionNotMetError: If it is not iterable, in dynamic mode.
         """
-        if not iterable:
-            raise UnimplementedError(
-                "[DataLoader.from_generator] expected iterable=True, whose batches "
-                "Executor.run is fed; a loader inside the program is not supported"
-            )
-        return GeneratorLoader(feed_list, return_list)
+        return GeneratorLoader(feed_list, return_list, iterable)
 
     def __len__(self) -> int:
         if self._stream:

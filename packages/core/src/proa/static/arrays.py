@@ -16,7 +16,7 @@ from proa.errors import InvalidArgumentError
 from proa.jit.control_flow import cond
 from proa.static.program import Program
 from proa.static.recorder import ProgramRecorder
-from proa.tensor.array import TensorArray
+from proa.tensor.array import ArrayStore, TensorArray
 from proa.tensor.symbolic_dims import number_of
 
 #: Added to a place that a run is to refuse.
@@ -25,6 +25,8 @@ _BEYOND = 1 << 40
 
 def read(program: Program, array: TensorArray, i: Tensor) -> Tensor:
     """The entry at a place; runs refuse a place that is none."""
+    if (store := _store_of(program, array)) is not None:
+        return store.read(i)
     stack = _stack_of(program, array, None)
     found = ops.gather(stack, _place(i), axis=0)
     return ops.squeeze(found, axis=[0])
@@ -32,6 +34,8 @@ def read(program: Program, array: TensorArray, i: Tensor) -> Tensor:
 
 def length(program: Program, array: TensorArray) -> Tensor:
     """How many entries there are, int64 (1,)."""
+    if array.store is not None:
+        return array.store.length()
     if array.stack is None:
         return ops.full(shape=[1], value=len(array), dtype="int64")
     return count_rows(array.stack)
@@ -44,6 +48,9 @@ def write(program: Program, x: Tensor, i: Tensor, array: TensorArray) -> None:
         InvalidArgumentError: If x has another dtype or another number of axes than the
             other entries.
     """
+    if (store := _store_of(program, array)) is not None:
+        store.write(x, i)
+        return
     stack = _stack_of(program, array, x)
     if (x.dtype, x.ndim + 1) != (stack.dtype, stack.ndim):
         raise InvalidArgumentError(
@@ -75,6 +82,14 @@ def _place(i: Tensor) -> Tensor:
 def count_rows(stack: Tensor) -> Tensor:
     size = ops.cast(number_of(stack.shape[0]), dtype="int64")
     return ops.reshape(size, shape=[1])
+
+
+def _store_of(program: Program, array: TensorArray) -> ArrayStore | None:
+    make = program.recorder.make_store
+    if array.store is None and array.stack is None and array and make is not None:
+        array.store = make(program, array)
+        array.clear()
+    return array.store
 
 
 def _stack_of(program: Program, array: TensorArray, like: Tensor | None) -> Tensor:

@@ -54,5 +54,4 @@ def known(where: str, what: str, size: Any) -> int:
 
 def as_variable(where: str, x: Tensor) -> Tensor:
     """A Variable that stands for a tensor with a value, so that runs can fetch it."""
-    recorder = require_static(where)._main().recorder
-    return x if x._is_symbolic else recorder.symbol(recorder.value_of(x))
+    return x if x._is_symbolic else require_static(where).constant(x)

@@ -60,6 +60,8 @@ def copy_into(clone: Program, program: Program, for_test: bool) -> Program:
             value = clone.states[name]  # what updated it was taken out
         _copy_variable(clone, name, variable, value)
     clone.lod_levels = dict(program.lod_levels)
+    clone.gradient_clips = dict(program.gradient_clips)
+    clone.readers = [r for r in program.readers if r.feeds_tests or not for_test]
     clone.sequences = copied_sequences(program, clone, values)
     return clone
 

@@ -104,6 +104,8 @@ class Executor:
             NotFoundError: If what is fetched is not in the program.
             InvalidArgumentError: If an input is missing, or not of its dtype or shape.
             PreconditionNotMetError: If the scope lacks a persistable Variable.
+            EndOfDataError: If a loader of the program that is not iterable has no batch
+                left.
         """
         if isinstance(program, CompiledProgram):
             count, program = program.place_count, program.program
@@ -120,6 +122,8 @@ class Executor:
         given = _merged_feed(feed)
         if isinstance(program, Program):
             held = global_scope() if scope is None else scope
+            for reader in program.readers:
+                given = {**reader.next_feed(), **given}
             if program.lod_levels:
                 given = with_lengths_fed(program, given)
             if program.sequences and not return_numpy:
@@ -151,7 +155,7 @@ class Executor:
             except (InvalidArgumentError, InvalidTypeError):
                 _refuse_feed(program, feed)
                 raise
-            fetched = _fetch_key(fetch_list)
+            fetched = _fetch_key(fetch_list, program)
             key = (
                 id(program), program.version, tuple(feed), _core.call_key(fed), fetched,
                 use_prune,
@@ -179,7 +183,7 @@ class Executor:
         """What `_run_program` gives, with lengths where rows have some."""
         wanted: list[Any] = []
         counts = []
-        for key in _fetch_key(fetch_list):
+        for key in _fetch_key(fetch_list, program):
             wanted.append(key)
             if isinstance(key, str):
                 levels = level_names(program, key)
@@ -410,7 +414,7 @@ def _refuse_feed(program: Program, feed: Mapping[str, Any]) -> None:
             ) from None
 
 
-def _fetch_key(fetch_list: Any) -> tuple[Any, ...]:
+def _fetch_key(fetch_list: Any, program: Program) -> tuple[Any, ...]:
     """Names of Variables and nodes of operators, lists within taken apart."""
     if fetch_list is None:
         return ()
@@ -420,13 +424,14 @@ def _fetch_key(fetch_list: Any) -> tuple[Any, ...]:
         if isinstance(item, (str, Node)):
             found.append(item)
         elif isinstance(item, Tensor):
-            found.append(item.name)
+            known = item._is_symbolic or item.name in program.vars
+            found.append(item.name if known else program.constant(item).name)
         elif isinstance(item, SymbolicDim):
             found.append(_as_variable(item).name)
         elif isinstance(item, Operator):
             found.append(item.node)
         elif isinstance(item, (list, tuple)):  # as `minimize` returns them
-            found += [f for f in _fetch_key(item) if isinstance(f, Node)]
+            found += [f for f in _fetch_key(item, program) if isinstance(f, Node)]
         else:
             raise InvalidTypeError(
                 "[Executor.run] fetch_list must be Variables or names, got "

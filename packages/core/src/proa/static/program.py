@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -31,7 +31,9 @@ from proa.static.serialization import read_into, to_string
 from proa.static.variable import ParameterVariable, Variable
 
 if TYPE_CHECKING:
+    from proa.base.mode import FeedReader
     from proa.base.typing import TensorLike
+    from proa.nn.clip import ClipGrad
 
 
 @dataclass
@@ -103,6 +105,9 @@ class Program:
         lod_levels: How many levels of lengths data have, by name.
         sequences: Values whose rows make sequences, with these.
         unshaped: Values of Variables that get a shape when they are assigned.
+        gradient_clips: By the names of parameters, what clips gradients for optimizers
+            that clip none.
+        readers: Give what runs are fed, once they are started.
         version: Changes with the program.
     """
 
@@ -125,6 +130,9 @@ class Program:
         self.lod_levels: dict[str, int] = {}
         self.sequences: dict[Value, RowSequences] = {}
         self.unshaped: set[Value] = set()
+        self.gradient_clips: dict[str, ClipGrad] = {}
+        self.readers: list[FeedReader] = []
+        self._constants: dict[int, tuple[Tensor, Variable]] = {}
         self.version = 0
         self._role = ""
         self._seed = _GlobalSeed.value
@@ -154,6 +162,24 @@ class Program:
             yield
         finally:
             self._role = before
+
+    def constant(self, tensor: Tensor) -> Variable:
+        """A Variable that stands for a tensor with a value; always the same one."""
+        known = self._constants.get(id(tensor))
+        if known is None:
+            value = self.recorder.value_of(tensor.detach())
+            known = self._constants[id(tensor)] = tensor, self.recorder.symbol(value)
+        return known[1]
+
+    def clipped(self, pairs: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+        """Parameters with gradients, clipped by `gradient_clips`."""
+        given = list(pairs)
+        for clip in dict.fromkeys(self.gradient_clips.values()):
+            clips = [self.gradient_clips.get(p.name) for p, _ in given]
+            own = [i for i, c in enumerate(clips) if c is clip]
+            for i, pair in zip(own, clip([given[i] for i in own]), strict=True):
+                given[i] = pair
+        return given
 
     def draw(self, count: int) -> tuple[int, int]:
         """The key of a random operator that draws so many numbers."""

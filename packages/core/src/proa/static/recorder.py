@@ -35,6 +35,8 @@ class ProgramRecorder(Recorder):
         super().__init__()
         self._owner = weakref.ref(owner)
         self.run_block = run_block
+        #: Makes what holds the entries of arrays, where these may differ in shape.
+        self.make_store: Callable[[Program, Any], Any] | None = None
         #: By id, what an optimizer steps, with the rate and who has the same one.
         self._steps: dict[int, tuple[Any, Callable[[], float], Any]] = {}
 
@@ -133,6 +135,12 @@ class ProgramRecorder(Recorder):
             self._stepped += 1
         if "step" in node.attrs:
             owner.counts.append((node, self._counter))
+
+    def take_rate(self, weights: Any) -> None:
+        """Let the last node's rate be that of these weights' step."""
+        step = self._steps.get(id(weights))
+        if step is not None:
+            self._record_step(self.block.nodes[-1], *step[1:])
 
     @contextmanager
     def _observe_steps(self, optimizer: Any, group: Any, params: Any) -> Iterator[None]:

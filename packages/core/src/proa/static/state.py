@@ -16,8 +16,9 @@ import numpy as np
 
 from proa._core import Tensor, ops
 from proa.base.dtype import DTypeLike, as_dtype
-from proa.base.mode import static_builder
+from proa.base.mode import FeedReader, static_builder
 from proa.base.naming import unique_name
+from proa.base.no_tape import NoTape
 from proa.errors import InvalidArgumentError, PreconditionNotMetError
 from proa.jit.control_flow import while_loop
 from proa.nn.attr import ParamAttr
@@ -143,14 +144,26 @@ class Builder:
     def slot(self, name: str, like: Tensor, dtype: Any, value: float) -> Variable:
         return self.state(name, like.shape, as_dtype(dtype), Constant(value))
 
+    def rate(self, weights: Tensor, lr: float) -> Tensor:
+        made = ops.full_like(weights, value=0, dtype=weights.dtype)
+        made = ops.mul(ops.sum(made), 0)  # of no value that is known before a run
+        minus = ops.full(shape=[], value=-1, dtype=weights.dtype)
+        ops.sgd_(made, minus, lr=lr)
+        self._main().recorder.take_rate(weights)
+        return ops.reshape(made, shape=[1])
+
     def master(self, name: str, parameter: Tensor) -> Variable:
-        own = parameter.name
+        return self.copied(name, parameter, "float32")
+
+    def copied(self, name: str, parameter: Tensor, dtype: Any = None) -> Variable:
+        """A Variable that begins with a parameter's first value, in this dtype."""
+        own, kind = parameter.name, as_dtype(dtype or parameter.dtype)
 
         def make(run: StartupRun) -> Tensor:
-            return ops.cast(run.value(own), dtype="float32")
+            return ops.cast(run.value(own), dtype=kind)
 
         shape = tuple(map(int, parameter.shape))
-        made = self._main().add_state(name, "float32", shape)
+        made = self._main().add_state(name, kind.name, shape)
         made.stop_gradient = True
         self._initialize(made, "cast", make)
         return made
@@ -167,6 +180,9 @@ class Builder:
         known = len(program.counts)
         counter = unique_name(f"{type(optimizer).__name__.lower()}_step")
         with program.role("optimize"), program.recorder.stepping(counter):
+            if optimizer._grad_clip is None and program.gradient_clips:
+                with NoTape():
+                    pairs = program.clipped(pairs)
             optimizer._apply(list(pairs))
         if len(program.counts) > known:
             self.state(counter, [1], as_dtype("int64"), Constant(0))
@@ -190,6 +206,9 @@ class Builder:
     def loop(self, cond: Any, body: Any, values: list[Tensor]) -> list[Tensor]:
         return while_loop(cond, body, values)
 
+    def constant(self, tensor: Tensor) -> Tensor:
+        return self._main().constant(tensor)
+
     def assign(self, value: Tensor, output: Tensor) -> None:
         self._main().assign(value, output)
 
@@ -204,6 +223,9 @@ class Builder:
 
     def array_length(self, array: Any) -> Tensor:
         return arrays.length(self._main(), array)
+
+    def add_reader(self, reader: FeedReader) -> None:
+        self._main().readers.append(reader)
 
     def draw(self, count: int) -> tuple[int, int]:
         return self._main().draw(count)

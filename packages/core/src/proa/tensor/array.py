@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from proa._core import Tensor
 from proa.base.dtype import as_dtype
@@ -23,6 +23,19 @@ if TYPE_CHECKING:
 __all__ = ["array_length", "array_read", "array_write", "create_array"]
 
 
+class ArrayStore(Protocol):
+    """What holds the entries of an array in place of a stack."""
+
+    def read(self, i: Tensor) -> Tensor:
+        """The entry at a place."""
+
+    def write(self, x: Tensor, i: Tensor) -> None:
+        """Put an entry at a place."""
+
+    def length(self) -> Tensor:
+        """How many entries there are, int64 (1,)."""
+
+
 class TensorArray(list[Tensor]):
     """A list of a static program.
 
@@ -30,12 +43,19 @@ class TensorArray(list[Tensor]):
         depth: How many bodies of loops and branches are around where it was made.
         stack: Its entries along a new first axis, once a run computes a place; the
             list itself is empty then.
+        store: What holds the entries instead, where these may differ in shape.
     """
 
     def __init__(self, entries: Iterable[Tensor] = (), depth: int = 0) -> None:
         super().__init__(entries)
         self.depth = depth
         self.stack: Tensor | None = None
+        self.store: ArrayStore | None = None
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether the entries are no longer in the list itself."""
+        return self.stack is not None or self.store is not None
 
     def __repr__(self) -> str:
         return f"TensorArray at {id(self):#x}"
@@ -53,7 +73,7 @@ def _index(where: str, i: Any, array: Any) -> int | None:
     builder = static_builder()
     is_array = isinstance(array, TensorArray) and builder is not None
     depth = 0 if builder is None else builder.depth()
-    if is_array and (array.stack is not None or depth > array.depth):
+    if is_array and (array.is_recorded or depth > array.depth):
         return None
     known = builder.known(i) if builder is not None and i._is_symbolic else i
     if known is None and is_array:
@@ -159,6 +179,6 @@ def array_read(array: list[Tensor], i: Tensor) -> Tensor:
 def array_length(array: list[Tensor]) -> Tensor:
     """How many tensors the list has: int64, shape (1,)."""
     held = _listed("array_length", array)
-    if isinstance(held, TensorArray) and held.stack is not None:
+    if isinstance(held, TensorArray) and held.is_recorded:
         return _builder().array_length(held)
     return full([1], len(held), "int64")

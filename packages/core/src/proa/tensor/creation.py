@@ -464,10 +464,13 @@ def assign(x: TensorLike, output: Tensor | None = None) -> Tensor:
     """A copy of x (numbers, array or Tensor), put into ``output`` if given.
 
     An output of another shape takes x's; a Variable stands for the copy from there on.
+    In static mode the copy is a Variable too.
     """
     source = as_tensor(x)
     if output is None:
-        return ops.assign(source)
+        made = ops.assign(source)
+        builder = None if made._is_symbolic else static_builder()
+        return made if builder is None else builder.constant(made)
     if output._is_symbolic and (builder := static_builder()) is not None:
         builder.assign(source, output)
     elif output._is_symbolic:  # what is recorded is done by every run

@@ -6,17 +6,30 @@ them, with the arguments and the results that they had.
 """
 
 from proa.base.public import publish as _publish
-from proa.migrate.fluid import dataset, dygraph, io, layers, metrics, nets, reader
+from proa.migrate.fluid import (
+    clip,
+    dataset,
+    dygraph,
+    io,
+    layers,
+    metrics,
+    nets,
+    optimizer,
+    reader,
+)
+from proa.migrate.fluid.average import WeightedAverage
 from proa.migrate.fluid.feeding import (
     DataFeeder,
     create_random_int_lodtensor,
     memory_optimize,
     release_memory,
 )
+from proa.migrate.fluid.py_reader import EOFException
 
 __all__ = [
-    "DataFeeder", "create_random_int_lodtensor", "dataset", "dygraph", "io", "layers",
-    "memory_optimize", "metrics", "nets", "reader", "release_memory",
+    "DataFeeder", "EOFException", "WeightedAverage", "clip",
+    "create_random_int_lodtensor", "dataset", "dygraph", "io", "layers",
+    "memory_optimize", "metrics", "nets", "optimizer", "reader", "release_memory",
 ]  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from proa.base import files
 from proa.base.public import publish as _publish
 from proa.errors import InvalidArgumentError
 from proa.interop.paddle.streams import write_stream
+from proa.migrate.fluid.py_reader import PyReader
 from proa.static.exporting import held_array
 from proa.static.program import Program
 from proa.static.scope import global_scope
@@ -19,9 +20,9 @@ from proa.static.variable import ParameterVariable, Variable
 from proa.tensor.saving import pack
 
 __all__ = [
-    "get_program_parameter", "get_program_persistable_vars", "load_inference_model",
-    "load_params", "load_persistables", "load_vars", "save_inference_model",
-    "save_params", "save_persistables", "save_vars",
+    "PyReader", "get_program_parameter", "get_program_persistable_vars",
+    "load_inference_model", "load_params", "load_persistables", "load_vars",
+    "save_inference_model", "save_params", "save_persistables", "save_vars",
 ]  # fmt: skip
 
 Path_ = str | os.PathLike[str]

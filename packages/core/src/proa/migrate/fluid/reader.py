@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -12,12 +12,16 @@ from proa.base.public import publish as _publish
 from proa.errors import InvalidArgumentError
 
 __all__ = [
-    "buffered", "cache", "chain", "compose", "firstn", "map_readers", "shuffle",
-    "xmap_readers",
+    "ComposeNotAligned", "buffered", "cache", "chain", "compose", "firstn",
+    "map_readers", "multiprocess_reader", "shuffle", "xmap_readers",
 ]  # fmt: skip
 
 Reader = Callable[[], Iterable[Any]]
 Generator = Callable[[], Iterator[Any]]
+
+
+class ComposeNotAligned(InvalidArgumentError):
+    """A composed reader ended before another one."""
 
 
 def buffered(reader: Reader, size: int) -> Generator:
@@ -71,7 +75,7 @@ def compose(*readers: Reader, check_alignment: bool = True) -> Generator:
             one ends them all.
 
     Raises:
-        InvalidArgumentError: If they do not.
+        ComposeNotAligned: If they do not.
     """
 
     def parts(sample: Any) -> tuple[Any, ...]:
@@ -82,7 +86,7 @@ def compose(*readers: Reader, check_alignment: bool = True) -> Generator:
         joined = itertools.zip_longest(*sources, fillvalue=_END)
         for samples in joined if check_alignment else zip(*sources, strict=False):
             if any(sample is _END for sample in samples):
-                raise InvalidArgumentError(
+                raise ComposeNotAligned(
                     "[reader.compose] readers must give as many samples, got one that "
                     "ended before another"
                 )
@@ -107,6 +111,19 @@ def map_readers(func: Callable[..., Any], *readers: Reader) -> Generator:
         yield from map(func, *(reader() for reader in readers))
 
     return read
+
+
+def multiprocess_reader(
+    readers: Sequence[Reader], use_pipe: bool = True, queue_size: int = 1000
+) -> Generator:
+    """The samples of several readers, one after another.
+
+    Args:
+        readers: The readers.
+        use_pipe: Kept for callers: no processes are started.
+        queue_size: See there.
+    """
+    return chain(*readers)
 
 
 def shuffle(reader: Reader, buf_size: int) -> Generator:

@@ -1,8 +1,12 @@
 """`paddle.fluid.layers`: what has no equal in 2.x."""
 
 from proa.base.public import publish as _publish
+from proa.migrate.fluid.layers.beams import *  # noqa: F403
+from proa.migrate.fluid.layers.beams import __all__ as _beams
 from proa.migrate.fluid.layers.cells import *  # noqa: F403
 from proa.migrate.fluid.layers.cells import __all__ as _cells
+from proa.migrate.fluid.layers.detection import *  # noqa: F403
+from proa.migrate.fluid.layers.detection import __all__ as _detection
 from proa.migrate.fluid.layers.filling import *  # noqa: F403
 from proa.migrate.fluid.layers.filling import __all__ as _filling
 from proa.migrate.fluid.layers.flow import IfElse, Switch, While
@@ -15,19 +19,34 @@ from proa.migrate.fluid.layers.losses import __all__ as _losses
 from proa.migrate.fluid.layers.recurrence import DynamicRNN, StaticRNN
 from proa.migrate.fluid.layers.recurrent import *  # noqa: F403
 from proa.migrate.fluid.layers.recurrent import __all__ as _recurrent
+from proa.migrate.fluid.layers.sampling import *  # noqa: F403
+from proa.migrate.fluid.layers.sampling import __all__ as _sampling
 from proa.migrate.fluid.layers.values import *  # noqa: F403
 from proa.migrate.fluid.layers.values import __all__ as _values
+from proa.migrate.fluid.py_reader import (
+    create_py_reader_by_data,
+    double_buffer,
+    py_reader,
+    read_file,
+)
 from proa.migrate.fluid.schedules import (
     cosine_decay,
     exponential_decay,
     inverse_time_decay,
+    linear_lr_warmup,
     natural_exp_decay,
+    noam_decay,
+    piecewise_decay,
+    polynomial_decay,
 )
 
 __all__ = [
-    *_cells, *_filling, *_images, *_labels, *_losses, *_recurrent, *_values,
+    *_beams, *_cells, *_detection, *_filling, *_images, *_labels, *_losses, *_recurrent,
+    *_sampling, *_values, "create_py_reader_by_data", "double_buffer", "py_reader",
+    "read_file",
     "DynamicRNN", "IfElse", "StaticRNN", "Switch", "While", "cosine_decay",
-    "exponential_decay", "inverse_time_decay", "natural_exp_decay",
+    "exponential_decay", "inverse_time_decay", "linear_lr_warmup", "natural_exp_decay",
+    "noam_decay", "piecewise_decay", "polynomial_decay",
 ]  # fmt: skip
 
 

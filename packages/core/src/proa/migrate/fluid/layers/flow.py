@@ -17,9 +17,11 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
+import proa
 from proa._core import Tensor, ops
 from proa.errors import InvalidArgumentError, PreconditionNotMetError
 from proa.jit import control_flow
+from proa.migrate.fluid.layers.beams import RaggedArray
 from proa.nn.nms import true_indices
 from proa.tensor.search import argsort
 
@@ -80,9 +82,33 @@ class While:
                 body()
                 return self._cond
 
-            control_flow.while_loop(_itself, round_, [self._cond])
+            recorder = proa.static.default_main_program().recorder
+            before = recorder.make_store
+            if _names(function, "beam_search"):
+                recorder.make_store = RaggedArray
+            try:
+                control_flow.while_loop(_itself, round_, [self._cond])
+            finally:
+                recorder.make_store = before
 
         return record
+
+
+def _names(function: Callable[..., Any], name: str) -> bool:
+    """Whether a function, or one of its module that it calls, names an attribute."""
+    known: set[int] = set()
+    left: list[Any] = [function]
+    while left:
+        each = left.pop()
+        code = getattr(each, "__code__", None)
+        if code is None or id(code) in known:
+            continue
+        known.add(id(code))
+        if name in code.co_names:
+            return True
+        bound = inspect.getclosurevars(each)
+        left += [*bound.globals.values(), *bound.nonlocals.values()]
+    return False
 
 
 def _itself(x: Tensor) -> Tensor:
