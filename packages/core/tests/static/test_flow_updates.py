@@ -20,7 +20,7 @@ Programs = tuple[static.Program, static.Program]
 def parts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """How the parts of plans made meanwhile are run, in order."""
     found: list[str] = []
-    for kind in (stages._Compiled, stages._Interpreted):
+    for kind in (stages._EngineStage, stages._InterpretedStage):
 
         def noted(self: Any, *given: Any, kind: Any = kind, old: Any = kind.__init__,
                   ) -> None:  # fmt: skip
@@ -66,7 +66,7 @@ def test_a_loop_is_compiled_where_the_program_trains(
         want = want - 0.1 * (array.T @ ones @ want.T + (array @ want).T @ ones)
         got = static.global_scope().find_var("w").get_tensor()
         np.testing.assert_allclose(np.array(got), want, rtol=1e-5)
-    assert parts == ["_Compiled"] * 2
+    assert parts == ["_EngineStage"] * 2
 
 
 def test_states_that_change_places_keep_their_values(static_mode: Programs) -> None:
@@ -123,7 +123,7 @@ def test_updates_inside_a_loop_are_interpreted(
     for _ in range(2):
         want = (want - want.mean(0)) / np.sqrt(want.var(0) + 1e-5) * 2
     np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-5)
-    assert "_Interpreted" in parts
+    assert "_InterpretedStage" in parts
 
 
 def test_random_numbers_in_a_branch_are_new_in_every_run(
@@ -148,7 +148,7 @@ def test_random_numbers_in_a_branch_are_new_in_every_run(
     for drawn in (first, second):
         assert 1 <= drawn.min() < 1.02 and 1.98 < drawn.max() <= 2
     np.testing.assert_allclose(summed, [first.mean() + second.mean()], rtol=1e-5)
-    assert "_Interpreted" not in parts
+    assert "_InterpretedStage" not in parts
 
 
 def test_the_memory_of_all_parts_is_counted(static_mode: Programs) -> None:

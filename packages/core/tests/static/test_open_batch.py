@@ -183,6 +183,7 @@ def test_a_penalty_by_a_step_of_the_spectral_norm_trains(
     assert not np.array_equal(net.weight_orig.get_value().numpy(), weight)
 
 
+@pytest.mark.usefixtures("static_mode")
 def test_whether_there_is_an_element_follows_from_what_is_fed() -> None:
     x = static.data("x", [None, 3])
     empty = proa.is_empty(x)
