@@ -440,8 +440,8 @@ def generate_proposal_labels(
 
     def assign(*parts: Any) -> list[Rows]:
         *rows, info = parts
-        columns: Any = zip(*(part.parts() for part in rows), strict=True)
-        found = [of_image(*own, info[i]) for i, own in enumerate(columns)]
+        columns = zip(*(part.parts() for part in rows), info, strict=True)
+        found = [of_image(*own) for own in columns]
         lengths = [[len(each[0]) for each in found]]
         return [
             Rows(np.concatenate(column), lengths) for column in zip(*found, strict=True)
