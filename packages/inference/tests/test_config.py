@@ -1,7 +1,6 @@
 """The interface of Paddle Inference: its names, and what they do here."""
 
 import logging
-import os
 from enum import Enum
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from inference_models import (
     mlp,
     write_gate,
     write_loop,
-    write_mlp,
 )
 
 import proa
@@ -28,6 +26,7 @@ from proa.errors import (
 )
 from proa.ir import file
 from proa_inference import Config, DataType, PrecisionType, create_predictor
+from proa_inference.saved import saved_path
 
 NAMES = (Path(__file__).parent / "paddle_names.txt").read_text().split()
 
@@ -47,7 +46,7 @@ def test_every_name_of_paddle_inference_is_here(name):
 @pytest.mark.parametrize(
     "name",
     ["enable_use_gpu", "enable_tensorrt_engine", "enable_xpu", "enable_ipu",
-     "enable_custom_device", "enable_opencl", "enable_mkldnn_int8",
+     "enable_custom_device", "enable_opencl",
      "set_dist_config", "collect_shape_range_info", "enable_cudnn"],
 )  # fmt: skip
 def test_another_device_is_refused_and_nothing_changes(path, name):
@@ -104,6 +103,17 @@ def test_switches_are_as_they_were_set():
     assert inference.get_version()
 
 
+@pytest.mark.parametrize("optimize", [True, False])
+def test_int8_by_the_ranges_of_paddle_is_refused_for_other_models(path, optimize):
+    config = Config(path)
+    config.switch_ir_optim(optimize)
+    assert not config.mkldnn_int8_enabled()
+    config.enable_mkldnn_int8({"conv2d"})
+    assert config.mkldnn_int8_enabled()
+    with pytest.raises(UnimplementedError, match=r"\[Config.enable_mkldnn_int8\]"):
+        create_predictor(config)
+
+
 def test_the_pass_builder_takes_positions_and_lists(path):
     builder = Config(path).pass_builder()
     first, second, *_ = builder.all_passes()
@@ -134,99 +144,8 @@ def test_debugging_writes_the_graph_after_each_pass(path, tmp_path):
     assert "0_recorded.txt" in texts
     assert len(texts) == len(config.pass_builder().all_passes())
     assert "linear" in (tmp_path / "graphs" / "0_recorded.txt").read_text()
-    saved = create_predictor(Config(tmp_path / "graphs" / "_optimized.proa"))
+    saved = create_predictor(Config(saved_path(config)))
     check_mlp(saved.run([batch(2)]), batch(2))
-
-
-def test_a_saved_model_is_read_by_later_loads(tmp_path, caplog):
-    model = write_mlp(tmp_path / "mlp.proa")
-    saved = tmp_path / "cache" / "_optimized.proa"
-
-    def load(change=lambda config: None):
-        """What the passes said: nothing if a saved model was read."""
-        config = Config(model)
-        config.set_optim_cache_dir(tmp_path / "cache")
-        config.enable_save_optim_model()
-        change(config)
-        caplog.clear()
-        with caplog.at_level(logging.INFO, logger="proa_inference"):
-            check_mlp(create_predictor(config).run([batch(2)]), batch(2))
-        return "passes" in caplog.text
-
-    assert load()
-    written = saved.read_bytes()
-    assert not load() and not load()
-    assert load(lambda c: c.delete_pass("fuse_epilogue"))  # it is of other passes
-    assert load() and saved.read_bytes() == written
-    saved.write_bytes(written[:-9])  # damaged
-    assert load() and not load()
-    assert saved.read_bytes() == written
-    os.utime(model, ns=(1, 1))  # the model is another
-    assert load() and not load()
-    assert load(lambda c: c.enable_tuning(tmp_path / "tuning"))
-
-
-@pytest.mark.parametrize("way", ["renamed", "overwritten", "within a tick"])
-def test_a_replaced_model_of_the_same_size_and_time_is_not_what_was_saved(
-    tmp_path, way, monkeypatch
-):
-    model = write_mlp(tmp_path / "mlp.proa")
-    program = file.read(model)
-    for value in program.constants():
-        value.data = 2 * value.data
-    other = tmp_path / "other.proa"
-    file.write(program, other)
-    config = Config(model)
-    config.set_optim_cache_dir(tmp_path / "cache")
-    config.enable_save_optim_model()
-    x = batch(2)
-    first = create_predictor(config).run([x])[0]
-    before = model.stat()
-    assert other.stat().st_size == before.st_size
-    if way == "renamed":
-        os.replace(other, model)
-    else:
-        model.write_bytes(other.read_bytes())
-    os.utime(model, ns=(before.st_atime_ns, before.st_mtime_ns))
-    after = model.stat()
-    assert (after.st_size, after.st_mtime_ns) == (before.st_size, before.st_mtime_ns)
-    if way == "within a tick":  # as of file systems whose clock is coarse
-        assert after.st_ino == before.st_ino
-        stat, known = Path.stat, model.resolve()
-        monkeypatch.setattr(
-            Path, "stat", lambda p, **how: before if p == known else stat(p, **how)
-        )
-    got = create_predictor(config).run([x])[0]
-    assert not np.allclose(got, first)
-    unsaved = create_predictor(Config(model)).run([x])[0]
-    np.testing.assert_array_equal(got, unsaved)
-
-
-def test_a_model_that_is_replaced_while_it_loads_is_not_what_was_saved(
-    tmp_path, monkeypatch
-):
-    model = write_mlp(tmp_path / "mlp.proa")
-    program = file.read(model)
-    for value in program.constants():
-        value.data = 2 * value.data
-    file.write(program, tmp_path / "other.proa")
-    config = Config(model)
-    config.set_optim_cache_dir(tmp_path / "cache")
-    config.enable_save_optim_model()
-    content = Config.content
-
-    def replacing(self):
-        held = content(self)
-        if (tmp_path / "other.proa").exists():
-            os.replace(tmp_path / "other.proa", model)
-        return held
-
-    monkeypatch.setattr(Config, "content", replacing)
-    x = batch(2)
-    check_mlp(create_predictor(config).run([x]), x)  # what was there at first
-    got = create_predictor(config).run([x])[0]
-    np.testing.assert_array_equal(got, create_predictor(Config(model)).run([x])[0])
-    assert not np.allclose(got, mlp(x)[0])
 
 
 def test_messages_are_logged_unless_disabled(path, caplog):

@@ -4,7 +4,6 @@
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
-#include <algorithm>
 #include <array>
 #include <cstring>
 #include <optional>
@@ -13,6 +12,7 @@
 #include "proa/base/winograd.h"
 #include "proa/runtime/checksum.h"
 #include "proa/runtime/engine.h"
+#include "proa/runtime/strategies.h"
 #include "proa/train/run.h"
 #include "proa/train/watch.h"
 #include "python.h"
@@ -175,19 +175,17 @@ std::vector<EngineChain> chains_of(const std::vector<std::pair<uint32_t, uint32_
 
 // How each node is computed.
 std::vector<uint8_t> strategies_of(const std::vector<std::string>& names) {
-  // As Strategy of proa/base/call.h.
-  static constexpr std::array<const char*, 4> kNamed = {"", "winograd", "implicit_gemm", "im2col"};
   std::vector<uint8_t> strategies;
   strategies.reserve(names.size());
   for (const std::string& name : names) {
-    const auto* const found = std::find(kNamed.begin(), kNamed.end(), name);
-    if (found == kNamed.end()) {
+    Strategy strategy;
+    if (!find_strategy(name, &strategy)) {
       throw EngineError(Status::kInvalidArgument,
                         "[Engine] expected a strategy that is empty, winograd, implicit_gemm or "
                         "im2col, got " +
                             name);
     }
-    strategies.push_back(static_cast<uint8_t>(found - kNamed.begin()));
+    strategies.push_back(static_cast<uint8_t>(strategy));
   }
   return strategies;
 }
@@ -299,7 +297,7 @@ void bind_files(py::class_<Engine>& engine, const TakeSignals& take_signals) {
           [take_signals](const std::string& path, int threads, int max_plans, bool verify) {
             const bind::WithoutLock others;
             EngineOptions o = options_of(threads, max_plans, verify, take_signals);
-            o.stored_chains = true;
+            o.stored_chains = o.stored_strategies = true;
             return Engine::load(path, o);
           },
           py::arg("path"), py::arg("threads") = 0, py::arg("max_plans") = 8,

@@ -131,6 +131,7 @@ inline bool run_model(const uint8_t* data, size_t size, bool ones) {
     options.threads = 1;
     options.verify_checksum = false;
     options.max_plan_bytes = kPlanBytes;
+    options.stored_chains = options.stored_strategies = true;  // as the C library does
     const std::unique_ptr<Engine> engine = Engine::from_bytes(data, size, options);
     if (engine->has_control_flow()) return false;  // whose loops may not end
     std::vector<View> inputs, outputs(engine->outputs().size());

@@ -50,7 +50,7 @@ proa_status status_of(Status status) {
 proa::EngineOptions options(int32_t threads) {
   proa::EngineOptions o;
   o.threads = threads;
-  o.stored_chains = true;
+  o.stored_chains = o.stored_strategies = true;
   o.flush_denormals = true;
   return o;
 }

@@ -25,6 +25,7 @@ proa::EngineOptions options(const proa_config& config) {
   o.max_plan_bytes = config.plan_bytes;
   o.flush_denormals = true;
   o.stored_chains = config.optimize && config.chains;
+  o.stored_strategies = config.optimize;
   return o;
 }
 

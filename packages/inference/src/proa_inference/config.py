@@ -230,6 +230,22 @@ class Config(Bfloat16, Devices, Tuning):
     def set_mkldnn_op(self, ops: Sequence[str] | set[str]) -> None:
         """Has no effect: each operator has one kernel for this CPU."""
 
+    def enable_mkldnn_int8(self, op_types: Sequence[str] | set[str] = ()) -> None:
+        """Let the products of a quantized Paddle model round what they read by the
+        ranges that its operators state (``out_threshold``), where nothing else does.
+
+        A .proa file computes in int8 as it was written, without this: the load of a
+        model that is not Paddle's raises an UnimplementedError.
+
+        Args:
+            op_types: Has no effect: what has an int8 kernel uses it.
+        """
+        self._source = replace(self._source, rounds=True)
+
+    def mkldnn_int8_enabled(self) -> bool:
+        """True after `enable_mkldnn_int8`."""
+        return self._source.rounds
+
     def disable_mkldnn_fc_passes(self) -> None:
         """Take the passes out that fuse what follows a matrix product."""
         for name in ("fuse_bias", "fuse_epilogue"):
@@ -286,13 +302,14 @@ class Config(Bfloat16, Devices, Tuning):
         return self._cache_dir
 
     def enable_save_optim_model(self, save_optimized_model: bool = True) -> None:
-        """Write the model after its passes as ``_optimized.proa`` into
-        `set_optim_cache_dir`, or else next to the model.
+        """Write the model after its passes into `set_optim_cache_dir`, or else next to
+        the model.
 
         Later loads of the same ``.proa`` file, unchanged, with the same passes,
-        precision and version of Proa read that instead and run no passes, unless they
-        are tuned or have delegates. The load of an encrypted model raises an
-        InvalidArgumentError, since what is saved would be plain.
+        precision, tuning, version of Proa and CPU read that instead, and run and
+        measure nothing, unless they have delegates. `proa_inference.saved.saved_path`
+        gives the file, which may be deleted at any time. The load of an encrypted model
+        raises an InvalidArgumentError, since what is saved would be plain.
         """
         self._save_optimized = save_optimized_model
 

@@ -117,8 +117,6 @@ class Devices:
 
     enable_quantizer = _refused("enable_quantizer", _INT8)
     quantizer_config = _refused("quantizer_config", _INT8)
-    enable_mkldnn_int8 = _refused("enable_mkldnn_int8", _INT8)
-    mkldnn_int8_enabled = _answer(False, _INT8)
     exp_enable_mixed_precision_ops = _refused("exp_enable_mixed_precision_ops", _MIXED)
     enable_low_precision_io = _refused("enable_low_precision_io", _MIXED)
 

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
-import os
 from pathlib import Path
 
-import proa
 from proa.errors import (
-    Error,
     InvalidArgumentError,
     UnimplementedError,
     VersionError,
@@ -22,16 +17,16 @@ from proa_inference.config import Config
 from proa_inference.delegate import Delegate
 from proa_inference.partition import PartitionedEngine, has_control_flow
 from proa_inference.passes import CHAINS
+from proa_inference.saved import ORIGIN, saved_engine, saved_origin, saved_path
 from proa_inference.tuning import Strategies, tuned_strategies
 
 Content = bytes | memoryview
 
 _log = logging.getLogger("proa_inference")
-_OPTIMIZED = "_optimized.proa"
-# Keys of the metadata: names of the passes that wrote the graph, and the chains of the
-# last, as <first node>+<nodes>, which the C library runs block by block.
-_PASSES, _CHAINS = "passes", "chains"
-_ORIGIN = "optimized_from"
+# Keys of the metadata: names of the passes that wrote the graph, the chains of the
+# last, as <first node>+<nodes>, which are run block by block, and measured choices of
+# nodes, as <node>:<strategy>. The engine reads the last two.
+_PASSES, _CHAINS, _STRATEGIES = "passes", "chains", "strategies"
 
 
 def optimized_program(config: Config) -> Program:
@@ -64,7 +59,8 @@ def _run_passes(program: Program, config: Config) -> None:
     else:
         passes.apply(program, names)
     program.metadata[_PASSES] = ",".join(names)
-    program.metadata.pop(_CHAINS, None)
+    for key in (_CHAINS, _STRATEGIES):
+        program.metadata.pop(key, None)
     if not config.glog_info_disabled():
         after = sum(1 for _ in program.nodes())
         _log.info("%d passes: %d nodes became %d", len(names), before, after)
@@ -83,21 +79,36 @@ def write_optimized(program: Program, config: Config, path: Path) -> None:
     """Write an `optimized_program`, with its elementwise chains if they are among the
     passes. Its nodes may change their order.
     """
-    if _runs_chains(config):
-        passes.apply(program, [CHAINS])
-        spans = passes.chain_spans(program)
-        program.metadata[_CHAINS] = " ".join(f"{at}+{count}" for at, count in spans)
-        names = [*filter(None, program.metadata[_PASSES].split(",")), CHAINS]
-        program.metadata[_PASSES] = ",".join(names)
+    _state_chains(program, config, _chained(program, config))
     file.write(program, path)
+
+
+def _chained(program: Program, config: Config) -> list[tuple[int, int]]:
+    """The elementwise chains of the program, whose nodes may change their order."""
+    if not _runs_chains(config):
+        return []
+    passes.apply(program, [CHAINS])
+    return passes.chain_spans(program)
 
 
 def _runs_chains(config: Config) -> bool:
     return config.ir_optim() and CHAINS in config.pass_builder().all_passes()
 
 
+def _state_chains(
+    program: Program, config: Config, chains: list[tuple[int, int]]
+) -> None:
+    if _runs_chains(config):
+        program.metadata[_CHAINS] = " ".join(f"{at}+{count}" for at, count in chains)
+        names = [*filter(None, program.metadata[_PASSES].split(",")), CHAINS]
+        program.metadata[_PASSES] = ",".join(names)
+
+
 def engine_of_program(
-    program: Program, config: Config, disposable: Content | None = None
+    program: Program,
+    config: Config,
+    disposable: Content | None = None,
+    save_as: Path | None = None,
 ) -> Engine:
     """An engine of a program, which is changed if chains are among the passes.
 
@@ -108,11 +119,9 @@ def engine_of_program(
         config: The passes that run, and threads.
         disposable: The file's bytes, if the program alone has them and is not used
             afterwards: the engine releases what it does not need of them.
+        save_as: Where the program is written, with chains and measured choices.
     """
-    chains = []
-    if _runs_chains(config):
-        passes.apply(program, [CHAINS])
-        chains = passes.chain_spans(program)
+    chains = _chained(program, config)
     graph, weights = file.to_parts(program)
     threads = config.cpu_math_library_num_threads()
     strategies: Strategies = []
@@ -122,6 +131,12 @@ def engine_of_program(
             lambda s: engine_from_parts(graph, weights, threads, chains, strategies=s),
             is_secret=config.model_is_encrypted(),
         )  # fmt: skip
+    if save_as is not None:
+        _state_chains(program, config, chains)
+        chosen = [f"{at}:{name}" for at, name in enumerate(strategies) if name]
+        if chosen:
+            program.metadata[_STRATEGIES] = " ".join(chosen)
+        file.write(program, save_as)
     return engine_from_parts(graph, weights, threads, chains, disposable, strategies)
 
 
@@ -133,35 +148,43 @@ def build_engine(config: Config) -> Engine:
     """
     _check_nothing_plain_is_written(config)
     delegates = config.delegates()
+    # Before the file is read: if it is replaced meanwhile, the next load finds another.
+    origin = saved_origin(config) if config.saves_optim_model() else ""
+    stored = saved_engine(config, origin) if origin and not delegates else None
     passes_run = config.ir_optim() and bool(config.pass_builder().all_passes())
     engine: Engine
-    changes = (
-        config.bf16_enabled() or config.saves_optim_model() or config.tuning_enabled()
-    )
-    stored = None
-    # Before the file is read: if it is replaced meanwhile, the next load finds another.
-    origin = _origin(config) if config.saves_optim_model() else ""
-    if config.saves_optim_model() and not (delegates or config.tuning_enabled()):
-        stored = _engine_of_saved(config, origin)
     if stored is not None:
         engine = stored
-    elif passes_run or delegates or changes:
-        content = config.content()
-        program = _optimized(file.from_bytes(content), config)
-        if config.saves_optim_model():
-            program.metadata[_ORIGIN] = origin
-            write_optimized(program, config, _optimized_path(config))
-        if delegates:
-            engine = _partitioned(program, config, delegates)
-        else:
-            # Bytes that a caller gave are the caller's.
-            own = None if config.model_from_memory() else content
-            engine = engine_of_program(program, config, own)
+    elif passes_run or delegates or _changes_program(config):
+        engine = _engine_of_changed(config, origin)
     else:
         engine = _engine_as_stored(config)
     engine.limit_plans(*config.plan_cache())
     engine.set_flush_denormals(True)
     return engine
+
+
+def _changes_program(config: Config) -> bool:
+    saves = config.saves_optim_model()
+    return config.bf16_enabled() or saves or config.tuning_enabled()
+
+
+def _engine_of_changed(config: Config, origin: str) -> Engine:
+    content = config.content()
+    program = _optimized(file.from_bytes(content), config)
+    path = None
+    if config.saves_optim_model():
+        program.metadata[ORIGIN] = origin
+        path = saved_path(config)
+        path.parent.mkdir(parents=True, exist_ok=True)
+    delegates = config.delegates()
+    if delegates:
+        if path is not None:
+            write_optimized(program, config, path)
+        return _partitioned(program, config, delegates)
+    # Bytes that a caller gave are the caller's.
+    own = None if config.model_from_memory() else content
+    return engine_of_program(program, config, own, path)
 
 
 def _check_nothing_plain_is_written(config: Config) -> None:
@@ -175,40 +198,6 @@ def _check_nothing_plain_is_written(config: Config) -> None:
                 f"[Config.{name}] expected a model that is not encrypted, got an "
                 f"encrypted one, of which it would write plain bytes"
             )
-
-
-def _origin(config: Config) -> str:
-    """What a saved model was made of; empty unless that is a file of ours.
-
-    The file's content is not hashed, as the 34 ms that this takes for BERT-base are a
-    sixth of what a saved model takes to load. It is known by its inode, its times, of
-    which no program sets the inode's, and the checksum of all bytes in its head.
-    """
-    if not config.reads_by_itself():
-        return ""
-    path = Path(config.prog_file()).resolve()
-    facts = path.stat()
-    settings = {
-        "file": [os.fspath(path), facts.st_size, facts.st_ino],
-        "times": [facts.st_mtime_ns, facts.st_ctime_ns],
-        "checksum": file.stated_checksum(path),
-        "proa": str(proa.__version__),
-        "passes": config.pass_builder().all_passes() if config.ir_optim() else [],
-        "bf16": sorted(config.bf16_exceptions()) if config.bf16_enabled() else None,
-    }
-    return hashlib.sha256(json.dumps(settings).encode()).hexdigest()
-
-
-def _engine_of_saved(config: Config, origin: str) -> Engine | None:
-    """The engine of what an earlier load saved, if it is of this file and config."""
-    path = _optimized_path(config)
-    if not origin or not path.is_file() or path.samefile(config.prog_file()):
-        return None
-    try:
-        engine = load_engine(path, config.cpu_math_library_num_threads())
-    except Error:  # damaged, or of another version: it is written again
-        return None
-    return engine if dict(engine.metadata).get(_ORIGIN) == origin else None
 
 
 def _engine_as_stored(config: Config) -> Engine:
@@ -235,12 +224,3 @@ def _partitioned(
     return PartitionedEngine(
         program, delegates, lambda part: engine_of_program(part, config)
     )
-
-
-def _optimized_path(config: Config) -> Path:
-    folder = config.optim_cache_dir()
-    if folder:
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        return Path(folder) / _OPTIMIZED
-    path = config.prog_file()
-    return (Path(path).parent if path else Path(".")) / _OPTIMIZED

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from proa.base import files
-from proa.errors import InvalidArgumentError, NotFoundError
+from proa.errors import InvalidArgumentError, NotFoundError, UnimplementedError
 from proa_inference.arguments import path as path_of
 from proa_inference.encryption import Key, decrypt, is_encrypted
 
@@ -25,11 +25,13 @@ class Source:
         program: The model's file or folder, or its bytes; None if none was given.
         params: The file of parameters of a Paddle model, or its bytes.
         key: Key of an encrypted model, or what returns it.
+        rounds: Whether a Paddle model rounds by its attributes out_threshold.
     """
 
     program: Path | bytes | None = None
     params: Path | bytes | None = None
     key: Key | Callable[[], Key] | None = None
+    rounds: bool = False
 
     @property
     def in_memory(self) -> bool:
@@ -42,6 +44,8 @@ class Source:
 
     def is_plain_file(self) -> bool:
         """Whether it is a .proa file, which the engine can read by itself."""
+        if self.rounds:
+            return False
         if not isinstance(self.program, Path) or not self.program.is_file():
             return False
         return _foreign(self) is None and not self.is_encrypted()
@@ -54,6 +58,12 @@ class Source:
             return False
         with self.program.open("rb") as stream:
             return is_encrypted(stream.read(16))
+
+    def is_onnx(self) -> bool:
+        """Whether it is an ONNX model, a file or bytes."""
+        if isinstance(self.program, Path):
+            return self.program.suffix == ".onnx"
+        return self.program is not None and _looks_like_onnx(self.program)
 
     def content(self) -> bytes | memoryview:
         """The bytes of the model file, in memory; those of another format are imported.
@@ -68,6 +78,12 @@ class Source:
                 "set_model_buffer, got none"
             )
         read = _foreign(self)
+        if self.rounds and (read is None or self.is_onnx()):
+            raise UnimplementedError(
+                "[Config.enable_mkldnn_int8] expected a model of PaddlePaddle, whose "
+                "attributes out_threshold it rounds by, got another one: a .proa file "
+                "computes in int8 as proa_slim wrote it"
+            )
         if read is not None:
             return _converted(read())
         held: bytes | memoryview
@@ -77,7 +93,7 @@ class Source:
             held = files.read(self.program, where="Config")
         if not is_encrypted(held):
             return held
-        return Source(decrypt(held, self.key)).content()
+        return Source(decrypt(held, self.key), rounds=self.rounds).content()
 
 
 def located(model: str | os.PathLike[str]) -> Path:
@@ -105,11 +121,11 @@ def _foreign(source: Source) -> Callable[[], Any] | None:
         if program.suffix == ".onnx":
             return lambda: _onnx(str(program))
         if program.is_dir():
-            return lambda: _paddle(str(program))
+            return lambda: _paddle(source, str(program))
         if params is None and program.suffix == ".pdmodel":
-            return lambda: _paddle(str(program))
+            return lambda: _paddle(source, str(program))
     if params is not None:
-        return lambda: _paddle(None, _bytes_of(program), _bytes_of(params))
+        return lambda: _paddle(source, None, _bytes_of(program), _bytes_of(params))
     if isinstance(program, bytes) and _looks_like_onnx(program):
         return lambda: _onnx(program)
     return None
@@ -133,10 +149,10 @@ def _onnx(source: str | bytes) -> Any:
     return proa.onnx.load(source)
 
 
-def _paddle(path: str | None, *parts: bytes) -> Any:
+def _paddle(source: Source, path: str | None, *parts: bytes) -> Any:
     from proa.interop import paddle
 
-    return paddle.load(path, None, *parts)
+    return paddle.load(path, None, *parts, out_thresholds=source.rounds)
 
 
 def _converted(layer: Any) -> bytes:

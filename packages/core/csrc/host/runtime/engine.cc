@@ -16,6 +16,7 @@
 #include "proa/runtime/flow_run.h"
 #include "proa/runtime/ops.h"
 #include "proa/runtime/pool.h"
+#include "proa/runtime/strategies.h"
 #include "proa/shapes/layout.h"
 
 namespace proa {
@@ -123,7 +124,7 @@ struct Model {
 
   void bind(const EngineOptions& options, WeightBytes disposable) {
     op_entries();  // chooses the instruction set
-    const std::vector<uint8_t>& chosen = options.strategies;
+    const std::vector<uint8_t> chosen = strategies_of(options);
     const bool fits = !has_control_flow(view, 0) && chosen.size() == view.block(0).node_count;
     if (!chosen.empty() && !fits) {
       throw EngineError(Status::kInvalidArgument,
@@ -145,6 +146,16 @@ struct Model {
     for (uint32_t i = 0; i < view.metadata_count(); ++i) {
       metadata.emplace_back(view.metadata_key(i), view.metadata_value(i));
     }
+  }
+
+  std::vector<uint8_t> strategies_of(const EngineOptions& options) const {
+    const bool stored = options.stored_strategies && options.strategies.empty();
+    if (!stored || has_control_flow(view, 0)) return options.strategies;
+    for (uint32_t i = 0; i < view.metadata_count(); ++i) {
+      if (strcmp(view.metadata_key(i), "strategies") != 0) continue;
+      return read_strategies(view.metadata_value(i), view.block(0).node_count);
+    }
+    return {};
   }
 
   /// The computing block that has the node, whose number in the block `node` becomes; or nullptr.

@@ -90,6 +90,7 @@ struct EngineOptions {
   bool stored_chains = false;       // take those that the file's metadata names, if it does
   /// How each node is computed, where that was measured; empty with control flow.
   std::vector<uint8_t> strategies;  // Strategy of proa/base/call.h
+  bool stored_strategies = false;   // if none are given, take those of the file's metadata
   EngineUpdates updates;            // engines that have them have no clones
   /// Called about twenty times a second in runs with control flow, which may be long. An exception
   /// that it throws ends the run.
