@@ -2,7 +2,10 @@
 save it: frozen, with weights of whole numbers, or with the operators that round them.
 The ranges of outputs are attributes.
 
-    python quantize.py WEIGHTS ACTIVATIONS frozen|rounding PREFIX
+    python quantize.py WEIGHTS ACTIVATIONS frozen|rounding|thresholds PREFIX
+
+`thresholds` saves a program that rounds what products read by the ranges of outputs, in
+place of those of inputs, and as ``PREFIX.plain`` the same without these operators.
 """
 
 import sys
@@ -24,6 +27,46 @@ def network():
     y = paddle.nn.functional.relu(static.nn.batch_norm(y, is_test=True))
     y = paddle.flatten(paddle.nn.functional.max_pool2d(y, 2, 2), 1)
     return static.nn.fc(y, 10)
+
+
+def rounding(block):
+    """The operators that round activations, in pairs, and what makes their input."""
+    makers = {name: op for op in block.ops for name in op.output_arg_names}
+    pairs = []
+    for op in block.ops:
+        name = op.input("X")[0] if op.type.startswith("fake_quantize") else ""
+        if name and not block.var(name).persistable:
+            (whole,) = op.output("Out")
+            (second,) = [o for o in block.ops if whole in o.input_arg_names]
+            pairs.append((op, second, makers.get(name)))
+    return pairs
+
+
+def remove(block, first, second):
+    """Let readers of a rounded array read the array."""
+    (name,), (rounded,) = first.input("X"), second.output("Out")
+    for op in block.ops:
+        if rounded in op.input_arg_names:
+            op._rename_input(rounded, name)
+    for op in (second, first):
+        block._remove_op(list(block.ops).index(op))
+
+
+def save_thresholds(program, scope, executor, out, prefix):
+    block = program.global_block()
+    ends = [block.var("x")], [block.var(out.name)]
+    for first, second, maker in rounding(block):
+        if maker is None or not maker.has_attr("out_threshold"):
+            remove(block, first, second)
+            continue
+        limit = np.array([maker.attr("out_threshold")], "float32")
+        scope.find_var(first.input("InScale")[0]).get_tensor().set(
+            limit, paddle.CPUPlace()
+        )
+    static.save_inference_model(prefix, *ends, executor, program=program)
+    for first, second, _ in rounding(block):
+        remove(block, first, second)
+    static.save_inference_model(f"{prefix}.plain", *ends, executor, program=program)
 
 
 def main(weights, activations, form, prefix):
@@ -54,6 +97,9 @@ def main(weights, activations, form, prefix):
             scope, place, activation_bits=8, weight_bits=8, **kinds
         ).apply(graph)
     program = graph.to_program()
+    if form == "thresholds":
+        save_thresholds(program, scope, executor, out, prefix)
+        return
     block = program.global_block()
     ends = [block.var("x")], [block.var(out.name)]
     static.save_inference_model(prefix, *ends, executor, program=program)

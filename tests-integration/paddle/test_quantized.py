@@ -109,6 +109,7 @@ def test_paddlepaddle_runs_products_that_round_rows_as_they_come(
 
 
 @pytest.mark.full
+@pytest.mark.feature("L545")
 @pytest.mark.parametrize(
     ("weights", "activations", "form"),
     [
@@ -135,3 +136,33 @@ def test_programs_that_paddle_quantized_are_run_in_integers(
     compare(found, want)
     kinds = [step.op for step in predictor.profile([x])]
     assert sum(kind in ("conv2d_int8", "linear_int8") for kind in kinds) == 3
+
+
+@pytest.mark.full
+@pytest.mark.feature("L545")
+@pytest.mark.parametrize("weights", ["abs_max", "range_abs_max"])
+def test_products_round_by_the_ranges_that_paddle_states(
+    weights: str, tmp_path: Path
+) -> None:
+    prefix, plain = tmp_path / "model", tmp_path / "model.plain"
+    wheel.run(
+        "quantize.py", weights, "moving_average_abs_max", "thresholds", str(prefix)
+    )
+    x = np.random.default_rng(9).standard_normal((4, 3, 16, 16)).astype("f")
+    (rounded,) = wheel.outputs_of(prefix, [x], tmp_path)
+    (unrounded,) = wheel.outputs_of(plain, [x], tmp_path)
+    assert np.abs(rounded - unrounded).max() > 1e-4 * np.abs(rounded).max()
+    for asked, want, count in ((False, unrounded, 0), (True, rounded, 2)):
+        config = Config(f"{plain}.pdmodel", f"{plain}.pdiparams")
+        if asked:
+            config.enable_mkldnn_int8()
+        predictor = create_predictor(config)
+        (found,) = predictor.run([x])
+        compare(found, want)
+        kinds = [step.op for step in predictor.profile([x])]
+        assert sum(kind in ("conv2d_int8", "linear_int8") for kind in kinds) == count
+    # The command writes the same.
+    output = tmp_path / "rounding.proa"
+    command = ["convert", f"{plain}.pdmodel", str(output), "--out-thresholds"]
+    assert main(command) == 0
+    np.testing.assert_array_equal(create_predictor(Config(output)).run([x])[0], found)

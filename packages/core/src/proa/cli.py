@@ -118,6 +118,10 @@ def convert(arguments: Sequence[str]) -> int:
         "--fix", action="append", default=[], metavar="NAME=VALUE",
         help="the value of an input, which the written model no longer takes",
     )  # fmt: skip
+    parser.add_argument(
+        "--out-thresholds", action="store_true",
+        help="of a quantized Paddle model: round also by the attributes out_threshold",
+    )  # fmt: skip
     given = parser.parse_args(arguments)
     is_paddle = given.model.endswith(".pdmodel") or os.path.isdir(given.model)
     importer = "interop.paddle" if is_paddle else "onnx"
@@ -126,7 +130,15 @@ def convert(arguments: Sequence[str]) -> int:
     for name, items in (_named("--fix", text) for text in given.fix):
         numbers = [_number("--fix", item) for item in items]
         fixed[name] = numbers[0] if len(numbers) == 1 else numbers
-    layer = reader.load(given.model, fixed)
+    options: dict[str, Any] = {}
+    if given.out_thresholds:
+        if not is_paddle:
+            raise InvalidArgumentError(
+                "[proa convert] expected a Paddle model with --out-thresholds, got "
+                f"{given.model!r}"
+            )
+        options["out_thresholds"] = True
+    layer = reader.load(given.model, fixed, **options)
     shapes = dict(_named("--shape", text) for text in given.shape)
     sizes = {n: [int(_number("--shape", i)) for i in s] for n, s in shapes.items()}
     jit.save(layer, given.output, layer.specs(sizes))

@@ -17,6 +17,7 @@ from proa.interop.graph.limits import damaged_as_invalid
 from proa.interop.paddle.importer import ops as _rows  # noqa: F401  (rows register themselves)
 from proa.interop.paddle.importer.layer import PaddleGraph
 from proa.interop.paddle.importer.program import Parser
+from proa.interop.paddle.importer.thresholds import round_by_thresholds
 from proa.interop.paddle.proto import DTYPES, parse
 from proa.interop.paddle.streams import read_stream
 
@@ -107,6 +108,8 @@ def load(
     fixed: Mapping[str, Any] | None = None,
     model_filename: str | bytes | None = None,
     params_filename: str | bytes | None = None,
+    *,
+    out_thresholds: bool = False,
 ) -> PaddleGraph:
     """The Layer of a Paddle model, in evaluation mode.
 
@@ -120,6 +123,9 @@ def load(
         model_filename: The name of the program's file; without a path its bytes.
         params_filename: The name of the file of all parameters; without a path its
             bytes.
+        out_thresholds: Whether products with quantized weights round what they read
+            by the attribute ``out_threshold`` of the operator before, where nothing
+            else rounds it.
 
     Raises:
         MissingFileError: If there is no such model.
@@ -142,6 +148,8 @@ def load(
                 graph.initializers[name] = _array(stored)
                 if stored.array.nbytes >= _LARGE:
                     _release(source.parameters)
+        if out_thresholds:
+            round_by_thresholds(graph)
         values = {name: np.asarray(value) for name, value in (fixed or {}).items()}
         layer = PaddleGraph(graph, values)
     layer.eval()
