@@ -176,12 +176,9 @@ def __getattr__(name: str) -> _typing.Any:
         _publish(__name__)
         return globals()[name]
     if name == "__version__":
-        from importlib.metadata import PackageNotFoundError, version
+        from proa.base.version import installed_version
 
-        try:
-            return version("proa")
-        except PackageNotFoundError:
-            return "0+source"
+        return installed_version()
     raise AttributeError(f"module 'proa' has no attribute {name!r}")
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+from importlib import metadata
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import proa
 from proa import nn
+from proa.base.version import installed_version
 from proa.errors import UnavailableError
 
 
@@ -44,3 +49,21 @@ def test_layers_have_a_name_to_pass_on() -> None:
             return proa.mean(x, axis=[2, 3], keepdim=True, name=self._name)
 
     assert Pool(1)(proa.ones([1, 2, 3, 3])).shape == [1, 2, 1, 1]
+
+
+def test_the_version_is_that_of_the_folder_of_metadata(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed_version.cache_clear()
+    try:
+        monkeypatch.setattr(sys, "path", [str(tmp_path / "none"), str(tmp_path)])
+        assert installed_version() == "0+source"
+        for name in ("proa_slim-7.0", "proa-1.2.3+light", "proa.dist-info"):
+            folder = tmp_path / f"{name}.dist-info"
+            folder.mkdir()
+            fields = f"Name: {name.split('-')[0]}\nVersion: {name.partition('-')[2]}\n"
+            (folder / "METADATA").write_text(f"Metadata-Version: 2.1\n{fields}")
+        installed_version.cache_clear()
+        assert installed_version() == metadata.version("proa") == "1.2.3+light"
+    finally:
+        installed_version.cache_clear()

@@ -14,6 +14,7 @@
 #include "proa/runtime/engine_block.h"
 #include "proa/runtime/error.h"
 #include "proa/runtime/flow_run.h"
+#include "proa/runtime/model_reader.h"
 #include "proa/runtime/ops.h"
 #include "proa/runtime/pool.h"
 #include "proa/runtime/strategies.h"
@@ -51,12 +52,31 @@ struct Model {
   std::vector<const void*> weights;  // where constants are that are not in the bytes
   std::shared_ptr<void> owner;       // of their memory
 
-  template <class... Source>
-  explicit Model(const EngineOptions& options, const Source&... source) : bytes(source...) {
+  Model(const EngineOptions& options, const void* given, size_t size) : bytes(given, size) {
     bytes.expand();
     open();
     check_sum(options);
     bind(options, constant_bytes());
+  }
+
+  Model(const EngineOptions& options, ModelBytes file) : bytes(std::move(file.bytes)) {
+    ModelReader* rest = file.rest.get();
+    bytes.expand();
+    open();
+    if (rest == nullptr || has_control_flow(view, 0) || options.updates.on) {
+      if (rest != nullptr) rest->read_rest({}, {});
+      check_sum(options, rest);
+      bind(options, constant_bytes());
+      return;
+    }
+    rest->read_small(view);
+    try {
+      bind(options, {}, rest);
+    } catch (const EngineError&) {
+      check_sum(options, rest);  // rather says that bytes were changed than what that led to
+      throw;
+    }
+    check_sum(options, rest);
   }
 
   Model(const EngineOptions& options, const void* graph, size_t size,
@@ -115,14 +135,15 @@ struct Model {
     }
   }
 
-  void check_sum(const EngineOptions& options) const {
-    if (options.verify_checksum && !has_checksum(bytes)) {
+  void check_sum(const EngineOptions& options, ModelReader* rest = nullptr) const {
+    if (!options.verify_checksum) return;
+    if (!(rest != nullptr ? rest->has_checksum() : has_checksum(bytes))) {
       throw EngineError(Status::kBadModel,
                         "[Engine] the model file's checksum differs: its bytes were changed");
     }
   }
 
-  void bind(const EngineOptions& options, WeightBytes disposable) {
+  void bind(const EngineOptions& options, WeightBytes disposable, ModelReader* rest = nullptr) {
     op_entries();  // chooses the instruction set
     const std::vector<uint8_t> chosen = strategies_of(options);
     const bool fits = !has_control_flow(view, 0) && chosen.size() == view.block(0).node_count;
@@ -137,7 +158,7 @@ struct Model {
       flow = std::make_unique<FlowProgram>(view);
     } else {
       main = std::make_unique<ComputingBlock>(view, options.updates.on, nullptr, disposable,
-                                              chosen.empty() ? nullptr : chosen.data());
+                                              chosen.empty() ? nullptr : chosen.data(), rest);
     }
     for (uint32_t i = 0; i < view.input_count(); ++i)
       inputs.push_back(spec_of(view, view.input_value(i)));
@@ -370,7 +391,7 @@ Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Engine::~Engine() = default;
 
 std::unique_ptr<Engine> Engine::load(const std::string& path, const EngineOptions& options) {
-  auto model = std::make_shared<Model>(options, path);
+  auto model = std::make_shared<Model>(options, read_model_file(path));
   return std::unique_ptr<Engine>(new Engine(std::make_unique<Impl>(std::move(model), options)));
 }
 

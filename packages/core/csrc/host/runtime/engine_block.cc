@@ -154,14 +154,16 @@ void check_output(const IoSpec& spec, const View& want, const View& given) {
 }
 
 ComputingBlock::ComputingBlock(const ModelView& model, bool updates, PackedWeights* shared,
-                               WeightBytes bytes, const uint8_t* strategies)
+                               WeightBytes bytes, const uint8_t* strategies, ModelReader* rest)
     : view(model), tables(Prepared::table_size(model)) {
   Status status = prepared.bind(view, tables.data(), tables.size(), updates, strategies);
   if (status == Status::kOk && shared != nullptr) {
     status = pack_shared(shared);
   } else if (status == Status::kOk) {
     packed = Buffer(prepared.packed_size());
-    status = updates ? prepared.pack(packed.data()) : pack_own(bytes);
+    status = updates           ? prepared.pack(packed.data())
+             : rest != nullptr ? pack_read(rest)
+                               : pack_own(bytes);
   }
   if (status != Status::kOk) {
     throw EngineError(status,
@@ -182,6 +184,63 @@ Status ComputingBlock::pack_own(WeightBytes bytes) {
       &constants));
   unread = constants.ids();
   return Status::kOk;
+}
+
+// Whether all that packing reads is there when the node's weight has been read.
+bool ComputingBlock::can_pack_early(uint32_t i, const UnreadConstants& constants) const {
+  const NodeRecord& node = view.node(i);
+  const uint32_t* ids = view.inputs(node);
+  const auto packs = static_cast<uint32_t>(prepared.node(i).op->pack_input);
+  const uint32_t weight = ids[packs];
+  if (weight >= constants.count() || !constants.is_packed_once(weight)) return false;
+  if (!ModelReader::is_large(view.value(weight))) return false;
+  for (uint32_t k = 0; k < node.input_count; ++k) {
+    if (k == packs || ids[k] == kNoValue || prepared.value(ids[k]).data == nullptr) continue;
+    // A view of constants may be one of large ones.
+    if (ids[k] >= constants.count() || ModelReader::is_large(view.value(ids[k]))) return false;
+  }
+  return true;
+}
+
+// Packs weights as they are read, in the file's order, then those that need more than their own.
+Status ComputingBlock::pack_read(ModelReader* rest) {
+  struct Early {
+    FileRange range;
+    uint32_t node, weight;
+  };
+  const UnreadConstants constants(prepared, {});
+  std::vector<Early> early;
+  std::vector<uint8_t*> left(prepared.node_count());  // where nodes are still to be packed
+  auto* at = static_cast<uint8_t*>(packed.data());
+  for (uint32_t i = 0; i < prepared.node_count(); ++i) {
+    const size_t size = prepared.pack_size(i);
+    if (size == 0) continue;
+    left[i] = at;
+    at += (size + 63) & ~size_t{63};
+    if (!can_pack_early(i, constants)) continue;
+    const uint32_t id = view.inputs(view.node(i))[prepared.node(i).op->pack_input];
+    const auto bytes = static_cast<size_t>(view.value(id).data_size);
+    early.push_back({{rest->offset(prepared.value(id).data), bytes}, i, id});
+  }
+  std::sort(early.begin(), early.end(),
+            [](const Early& a, const Early& b) { return a.range.first < b.range.first; });
+  std::vector<FileRange> ranges;
+  ranges.reserve(early.size());
+  for (const Early& e : early) ranges.push_back(e.range);
+  Status status = Status::kOk;
+  rest->read_rest(ranges, [&](size_t k, void* data) {
+    const Early& e = early[k];
+    if (status != Status::kOk) return;
+    void* const own = prepared.value(e.weight).data;
+    prepared.move_constant(e.weight, data);
+    status = prepared.pack_node(e.node, left[e.node]);
+    prepared.move_constant(e.weight, own);
+    left[e.node] = nullptr;
+  });
+  for (uint32_t i = 0; i < prepared.node_count() && status == Status::kOk; ++i) {
+    if (left[i] != nullptr) status = prepared.pack_node(i, left[i]);
+  }
+  return status;
 }
 
 Status ComputingBlock::pack_shared(PackedWeights* shared) {

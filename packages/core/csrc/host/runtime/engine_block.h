@@ -9,6 +9,7 @@
 #include "proa/exec/plan.h"
 #include "proa/runtime/engine.h"
 #include "proa/runtime/engine_memory.h"
+#include "proa/runtime/model_reader.h"
 #include "proa/runtime/unread_constants.h"
 
 namespace proa {
@@ -27,12 +28,15 @@ struct ComputingBlock {
   /// Weights are packed into memory of the block's own, or once for all blocks into `shared`,
   /// which must outlive them. Pages of `bytes` that nothing reads once weights are packed are
   /// returned to the operating system, unless weights are shared or updated. `strategies` has one
-  /// for each node, or is nullptr.
+  /// for each node, or is nullptr. `rest` reads the large constants; nullptr if they are there.
   ComputingBlock(const ModelView& model, bool updates, PackedWeights* shared = nullptr,
-                 WeightBytes bytes = {}, const uint8_t* strategies = nullptr);
+                 WeightBytes bytes = {}, const uint8_t* strategies = nullptr,
+                 ModelReader* rest = nullptr);
 
  private:
   Status pack_own(WeightBytes bytes);
+  Status pack_read(ModelReader* rest);
+  bool can_pack_early(uint32_t node, const UnreadConstants& constants) const;
   Status pack_shared(PackedWeights* shared);
 };
 

@@ -2,7 +2,7 @@
 // Memory that an engine owns: the bytes of its model, tables, arenas.
 #include <cstdlib>
 #include <memory>
-#include <string>
+#include <utility>
 
 namespace proa {
 
@@ -28,9 +28,8 @@ class Bytes {
   Bytes(const void* data, size_t size);
   /// The first part of a model of `whole` bytes, which size() returns.
   Bytes(const void* data, size_t size, size_t whole) : Bytes(data, size) { size_ = whole; }
-  /// Throws EngineError if there is no such regular file, or it cannot be read or changes
-  /// meanwhile.
-  explicit Bytes(const std::string& path);
+  /// `memory` has `size` bytes or more.
+  Bytes(Buffer memory, size_t size) : copy_(std::move(memory)), size_(size) {}
   /// Replaces a compressed model file by the model file in it. Throws EngineError if it is broken.
   void expand();
   const void* data() const { return copy_.data(); }

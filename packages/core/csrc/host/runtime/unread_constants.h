@@ -17,6 +17,11 @@ class UnreadConstants {
   /// Called when the constant of node i has been packed: releases its pages if node i was the last
   /// reader and they are in those bytes.
   void packed(uint32_t i);
+  /// Whether one node packs the constant, and none reads it otherwise.
+  bool is_packed_once(uint32_t id) const {
+    return !constants_[id].kept && constants_[id].readers == 1;
+  }
+  uint32_t count() const { return static_cast<uint32_t>(constants_.size()); }
   /// Indices of the constants that no kernel reads once all nodes are packed.
   std::vector<uint32_t> ids() const;
 

@@ -45,6 +45,8 @@ class Prepared {
   size_t pack_size(uint32_t i) const;
   Status pack_node(uint32_t i, void* memory);
   void use_packed(uint32_t i, const void* packed) { nodes_[i].packed = packed; }
+  /// Lets the data of a constant be elsewhere, for pack_node().
+  void move_constant(uint32_t id, void* data) { values_[id].data = data; }
 
   const ModelView& model() const { return model_; }
   uint32_t node_count() const { return model_.block(0).node_count; }

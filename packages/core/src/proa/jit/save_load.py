@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import IO, Any
 
+from proa.base.version import installed_version
 from proa.errors import InvalidArgumentError
 from proa.ir import from_bytes, name_outputs, read, to_bytes
 from proa.ir.file import check_storable, write_all
@@ -49,15 +50,6 @@ def _evaluating(owner: Any) -> Iterator[None]:
     finally:
         for part, training in modes:
             part.training = training
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("proa")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 def _output_names(found: Trace) -> list[str]:
@@ -129,7 +121,7 @@ def export(
             f"got one where {graph_break.reason}"
         ) from None
     program = found.program
-    program.metadata["framework"] = f"proa {_version()}"
+    program.metadata["framework"] = f"proa {installed_version()}"
     named: Any = type(layer) if owner is layer else layer
     program.metadata["name"] = named.__name__
     shapes = [[v.name, v.dtype, list(v.shape)] for v in program.main.inputs]
