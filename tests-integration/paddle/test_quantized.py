@@ -152,9 +152,9 @@ def test_products_round_by_the_ranges_that_paddle_states(
     (rounded,) = wheel.outputs_of(prefix, [x], tmp_path)
     (unrounded,) = wheel.outputs_of(plain, [x], tmp_path)
     assert np.abs(rounded - unrounded).max() > 1e-4 * np.abs(rounded).max()
-    for asked, want, count in ((False, unrounded, 0), (True, rounded, 2)):
+    for rounds, want, count in ((False, unrounded, 0), (True, rounded, 2)):
         config = Config(f"{plain}.pdmodel", f"{plain}.pdiparams")
-        if asked:
+        if rounds:
             config.enable_mkldnn_int8()
         predictor = create_predictor(config)
         (found,) = predictor.run([x])

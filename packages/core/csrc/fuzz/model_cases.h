@@ -94,7 +94,7 @@ inline int try_model(const uint8_t* data, size_t size) {
   static const bool chosen = (select_isa(cpu_isa()), true);
   (void)chosen;
   const auto copy = exactly(size);
-  memcpy(copy.get(), data, size);
+  if (size > 0) memcpy(copy.get(), data, size);  // `data` may be nullptr else
   if (is_compressed_model(copy.get(), size)) {
     const auto whole = static_cast<size_t>(expanded_model_size(copy.get(), size));
     const auto expanded = exactly(whole);

@@ -38,10 +38,11 @@ void suppress(const Call& c, int64_t n) {
   const View &boxes = c.in[0], &valid = c.in[1], &y = c.out[0];
   using C = Compute<T>;
   C threshold = static_cast<C>(a.threshold);
-  const bool* usable = valid.as<const bool>() + n * valid.stride[0];
+  // As bytes: those of a file may be neither 0 nor 1.
+  const uint8_t* usable = valid.as<const uint8_t>() + n * valid.stride[0];
   bool* kept = y.as<bool>() + n * y.stride[0];
   for (int64_t i = 0; i < boxes.shape[1]; ++i) {
-    bool keep = usable[i * valid.stride[1]];
+    bool keep = usable[i * valid.stride[1]] != 0;
     if (keep) {
       const Box<C> own = box_at<T>(boxes, n, i);
       for (int64_t j = 0; j < i && keep; ++j)
