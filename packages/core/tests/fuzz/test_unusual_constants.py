@@ -1,4 +1,4 @@
-"""Bytes of constants that no writer of ours makes, as the fuzzer found them."""
+"""Constants and shapes that no writer of ours makes, as the fuzzer found them."""
 
 from __future__ import annotations
 
@@ -17,3 +17,14 @@ def test_booleans_of_any_byte_but_zero_are_true() -> None:
     b.output(b.box_suppress(x, b.constant(valid), threshold=0.5))
     (kept,) = engine_from_bytes(to_bytes(b.program)).run([boxes])
     np.testing.assert_array_equal(kept.view(np.uint8), [[0, 1, 1]])
+
+
+def test_what_repeats_an_array_without_elements_is_zeros() -> None:
+    b = Builder()
+    x = b.input("x", "float32", (0, 3))
+    empty = b.constant(np.empty((0, 3), np.float32))
+    how = {"sizes": [7, 2], "axes": [-1, 1], "divisors": [1, 1], "extras": [0, 0]}
+    views = [b.sized(a, plus=[-1, -1], **how) for a in (x, empty)]
+    b.output(*views, *(b.relu(v) for v in views))
+    for found in engine_from_bytes(to_bytes(b.program)).run([np.empty((0, 3), "f4")]):
+        np.testing.assert_array_equal(found, np.zeros((7, 6), np.float32))

@@ -79,10 +79,10 @@ Status Plan::build(const Prepared& prepared, const View* inputs, void* memory, s
   if (kHasChains) chains_ = static_cast<Chain*>(arena.take(chain_table_size(chains.count)));
 
   const ModelView& model = prepared.model();
-  const uint32_t constant = add_root(RootKind::kConstant, 0, 0);
+  add_root(RootKind::kConstant, 0, 0);
   for (uint32_t i = 0; i < s.values; ++i) {
     values_[i] = prepared.value(i);
-    value_refs_[i] = {constant, 0};
+    value_refs_[i] = {kConstantRoot, 0};
   }
   for (uint32_t i = 0; i < model.input_count(); ++i) {
     const uint32_t id = model.input_value(i);
@@ -223,6 +223,12 @@ Status Plan::add_view(uint32_t i, Call* call, uint32_t slot) {
     add_copy(first, from, from_ref, to, ref);
   }
   PROA_TRY(status);
+  if (repeats_nothing(*call)) {
+    static const uint64_t kZero[2] = {};  // an element of any dtype
+    call->out[0].data = const_cast<uint64_t*>(kZero);
+    ref = {kConstantRoot, 0};
+    offset = 0;
+  }
   ref.offset += offset * static_cast<int64_t>(size_of(call->in[0].dtype));
   values_[first] = call->out[0];  // a view op has one output
   value_refs_[first] = ref;

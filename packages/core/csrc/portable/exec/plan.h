@@ -76,6 +76,7 @@ class Plan {
 
  private:
   static constexpr uint32_t kNone = 0xffffffffu;
+  static constexpr uint32_t kConstantRoot = 0;  // the first
   enum class RootKind : uint8_t { kArena, kInput, kConstant, kOutput, kBlock };
   /// A buffer. Many values may be views of one.
   struct Root {

@@ -46,6 +46,10 @@ bool check_attributes(const OpInfo& op, void* attrs) {
   return true;
 }
 
+bool repeats_nothing(const Call& view) {
+  return view.in[0].numel() == 0 && view.out[0].numel() > 0;
+}
+
 size_t Prepared::table_size(const ModelView& model) {
   const BlockRecord& block = model.block(0);
   size_t attrs = 0, slots = 0;
@@ -215,7 +219,7 @@ Status Prepared::check_node(uint32_t i) {
   if (status == Status::kNotAView && is_view) return Status::kOk;
   if (status != Status::kOk)
     return fail(status, "the op supports the shapes and dtypes of its inputs");
-  bool folds = is_view && call.in[0].data != nullptr;
+  bool folds = is_view && call.in[0].data != nullptr && !repeats_nothing(call);
   for (int k = 0; k < call.n_in; ++k) folds &= !call.in[k].given() || known(call.in[k]);
   const uint32_t first = model_.node(i).output_first;
   for (int k = 0; k < call.n_out; ++k) {

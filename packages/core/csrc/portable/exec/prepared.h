@@ -80,6 +80,9 @@ class Prepared {
   uint32_t problem_node_ = kNoValue;
 };
 
+/// True if a view has elements and the array that it repeats (by `sized`) has none.
+bool repeats_nothing(const Call& view);
+
 /// True if the bytes of a struct of this op hold only valid values: known choices and
 /// dtypes, lists of at most kMaxRank. Bools are set to 0 or 1.
 bool check_attributes(const OpInfo& op, void* attrs);
