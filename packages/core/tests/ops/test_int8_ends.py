@@ -90,3 +90,43 @@ def test_depthwise_windows_end_as_defined(
     )  # fmt: skip
     want = _wanted(sums, scale, bias, None, act, by)
     np.testing.assert_array_equal(got.numpy().transpose(0, 2, 3, 1), want)
+
+
+# channels, height, width, window, strides, dilations, padding above and on the left
+GEOMETRIES = [
+    (16, 7, 150, (3, 3), (1, 1), (1, 1), (1, 1)),
+    (32, 6, 131, (3, 3), (1, 1), (1, 1), (0, 0)),
+    (48, 8, 70, (3, 3), (2, 2), (1, 1), (1, 1)),
+    (80, 5, 37, (3, 3), (1, 2), (1, 1), (1, 1)),
+    (5, 12, 33, (3, 5), (1, 1), (1, 1), (1, 2)),
+    (96, 13, 64, (4, 3), (1, 1), (1, 1), (0, 1)),
+    (72, 9, 41, (7, 7), (2, 2), (1, 1), (3, 3)),
+    (200, 3, 4, (5, 5), (1, 1), (1, 1), (2, 2)),
+    (20, 17, 30, (3, 3), (1, 1), (2, 2), (2, 2)),
+    (33, 20, 19, (5, 2), (3, 3), (1, 2), (2, 1)),
+    (17, 9, 50, (1, 9), (1, 4), (1, 1), (0, 4)),
+    (64, 1, 1, (3, 3), (1, 1), (1, 1), (1, 1)),
+]
+
+
+@pytest.mark.parametrize("geometry", GEOMETRIES)
+def test_depthwise_windows_of_any_geometry(geometry: Any) -> None:
+    channels, height, width, window, stride, dilation, edge = geometry
+    rng = np.random.default_rng(channels)
+    x = rng.integers(-127, 128, (2, height, width, channels), dtype=np.int8)
+    w = rng.integers(-127, 128, (channels, 1, *window), dtype=np.int8)
+    sides = [(e, e) for e in edge]
+    padded = np.pad(x.astype(np.int64), [(0, 0), *sides, (0, 0)])
+    reach = [(n - 1) * d + 1 for n, d in zip(window, dilation, strict=True)]
+    windows = np.lib.stride_tricks.sliding_window_view(padded, reach, (1, 2))
+    windows = windows[:, :: stride[0], :: stride[1], :, :: dilation[0], :: dilation[1]]
+    sums = np.einsum("nhwcpq,cpq->nhwc", windows, w[:, 0].astype(np.int64))
+    scale, bias = _steps(rng, sums, 0.02)
+    got = _core.ops.conv2d_int8(
+        proa.to_tensor(x).transpose([0, 3, 1, 2]), proa.to_tensor(w),
+        proa.to_tensor(scale), proa.to_tensor(bias), None, stride=stride,
+        padding=(edge[0], edge[0], edge[1], edge[1]), dilation=dilation,
+        groups=channels, act="relu", dtype="int8", residual_scale=1.0, out_scale=0.02,
+    )  # fmt: skip
+    want = _wanted(sums, scale, bias, None, "relu", {"out_scale": 0.02})
+    np.testing.assert_array_equal(got.numpy().transpose(0, 2, 3, 1), want)

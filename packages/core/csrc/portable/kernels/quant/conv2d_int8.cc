@@ -27,6 +27,12 @@ struct Geometry {
   PaddedShape shape;
 };
 
+DepthwiseWindow window_of(const Call& c) {
+  const auto& a = c.attr<Conv2dInt8Attrs>();
+  const View& w = c.in[1];
+  return {w.shape[2], w.shape[3], a.stride[0], a.stride[1], a.dilation[0], a.dilation[1]};
+}
+
 Geometry geometry_of(const Call& c) {
   const auto& a = c.attr<Conv2dInt8Attrs>();
   const View &w = c.in[1], &y = c.out[0];
@@ -37,8 +43,7 @@ Geometry geometry_of(const Call& c) {
   const bool joined = a.groups == 1 && a.dilation[1] == 1 && !collides;  // taps of a row
   const bool depthwise = kHasDepthwise && depth == 1 && outs == 1 && a.groups > 1;
   Geometry g = {a.groups, depthwise, false, {}, {}};
-  if constexpr (kHasDots)
-    g.dots = depthwise && takes_depthwise_int8(w.shape[2], w.shape[3], a.dilation[1]);
+  if constexpr (kHasDots) g.dots = depthwise && takes_depthwise_int8(window_of(c));
   g.w = {w.as<const int8_t>(),
          w.stride[0],
          w.stride[2],
@@ -153,19 +158,14 @@ bool dots_in_place(const Call& c) {
 
 void run_dots(const Call& c, const void* packed, const Int8Epilogue& end, uint8_t* rest) {
   const auto& a = c.attr<Conv2dInt8Attrs>();
-  const View &x = c.in[0], &w = c.in[1], &y = c.out[0];
+  const View &x = c.in[0], &y = c.out[0];
   const size_t own = align64(depthwise_int8_scratch(y.shape[1]));
   DepthwiseInt8 d = {};
   d.channels = x.shape[1];
   d.height = x.shape[2];
   d.width = x.shape[3];
   d.x = pad_input(c, x, unpadded_shape(x), dots_in_place(c), rest + own);
-  d.taps_h = w.shape[2];
-  d.taps_w = w.shape[3];
-  d.step_h = a.stride[0];
-  d.step_w = a.stride[1];
-  d.tap_h = a.dilation[0];
-  d.tap_w = a.dilation[1];
+  d.window = window_of(c);
   d.top = a.padding[0];
   d.left = a.padding[2];
   d.images = y.shape[0];
@@ -217,7 +217,7 @@ void run_groups(const Call& c, const Geometry& g, const PaddedInput& f, const ui
 size_t packed_size(const Call& c, const Geometry& g) {
   const View& w = c.in[1];
   if constexpr (kHasDots)
-    if (g.dots) return depthwise_int8_packed_size(w);
+    if (g.dots) return depthwise_int8_packed_size(w.shape[0], window_of(c));
   if (g.depthwise)
     return static_cast<size_t>(w.shape[2] * w.shape[3] * padded(w.shape[0])) * sizeof(int32_t);
   return int8_packed_size(g.w) * static_cast<size_t>(g.groups);
@@ -225,7 +225,7 @@ size_t packed_size(const Call& c, const Geometry& g) {
 
 void pack(const Call& c, const Geometry& g, void* packed) {
   if constexpr (kHasDots)
-    if (g.dots) return depthwise_int8_pack(c.in[1], c.attr<Conv2dInt8Attrs>().stride[1], packed);
+    if (g.dots) return depthwise_int8_pack(c.in[1], window_of(c), packed);
   if (kHasDepthwise && g.depthwise) return pack_depthwise(c, static_cast<int32_t*>(packed));
   Int8Kernels w = g.w;
   for (int64_t i = 0; i < g.groups; ++i, w.data += w.outs * w.out)
