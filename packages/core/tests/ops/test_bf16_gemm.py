@@ -293,7 +293,9 @@ def test_the_instruction_is_in_the_library():
 )
 @pytest.mark.parametrize("amx", ["off", "emulate"])
 def test_all_of_it_with_the_emulation(amx):
-    tests = [__file__, str(Path(__file__).with_name("test_gemm.py"))]
+    here = Path(__file__)
+    others = [here.with_name(f"test_{n}.py") for n in ("gemm", "bf16_attention")]
+    tests = map(str, [here, *others])
     done = run(
         "-m",
         "pytest",

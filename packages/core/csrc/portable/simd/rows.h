@@ -125,19 +125,22 @@ PROA_INLINE const C* next_row(const Rows& x, int64_t r) {
   return reinterpret_cast<const C*>(next.data);
 }
 
-// -- contiguous rows of floats
-// ------------------------------------------------------
-PROA_INLINE bool plain(const Rows& r) {
-  return r.dtype == DType::kF32 && r.inner.uniform() && (r.inner.rank == 0 || r.inner.step() == 1);
+// -- contiguous rows of floats, or of 16-bit floats that are widened in registers ----------------
+PROA_INLINE bool plain(const Rows& r, DType dtype = DType::kF32) {
+  return r.dtype == dtype && r.inner.uniform() && (r.inner.rank == 0 || r.inner.step() == 1);
 }
-PROA_INLINE float* floats(const Rows& rows, int64_t r) {
-  return reinterpret_cast<float*>(rows.row(r).data);
+template <class T>
+PROA_INLINE T* elements(const Rows& rows, int64_t r) {
+  return reinterpret_cast<T*>(rows.row(r).data);
 }
+PROA_INLINE float* floats(const Rows& rows, int64_t r) { return elements<float>(rows, r); }
 /// Elements [i, i + some) of a row, and writing them; some == kLanes is known at compile time.
-PROA_INLINE VF take(const float* p, int64_t i, int64_t some) {
+template <class T>
+PROA_INLINE VF take(const T* p, int64_t i, int64_t some) {
   return some == kLanes ? load(p + i) : load_n(p + i, some);
 }
-PROA_INLINE void give(float* p, int64_t i, int64_t some, VF v) {
+template <class T>
+PROA_INLINE void give(T* p, int64_t i, int64_t some, VF v) {
   if (some == kLanes)
     store(p + i, v);
   else

@@ -3,7 +3,7 @@
 // before is scaled to the new peak (Milakov & Gimelshein, 2018; Rabe & Staats, 2021).
 #include "proa/gen/attrs/attention.h"
 #include "proa/base/arith.h"
-#include "proa/kernels/attention/tile.h"
+#include "proa/kernels/attention/tile_products.h"
 
 namespace proa::PROA_ISA {
 namespace {
@@ -21,16 +21,21 @@ struct Cut {
 };
 
 /// What a slot works on.
-template <class C>
+template <class T>
 struct Buffers {
-  C *keys, *values, *queries, *scores, *sums, *peak, *total;
+  using C = typename T::Sum;
+  using U = typename T::Unit;
+  U *keys, *values, *queries, *weights;
+  C *scores, *sums, *peak, *total;
   size_t bytes;
+  mutable AmxState amx = {};
 
   Buffers(const AttentionShape& s, void* memory) {
     Workspace workspace(memory);
-    keys = workspace.take<C>(round_up(s.keys, kPanel<C>) * s.width);
-    values = workspace.take<C>(s.keys * pitch_of<C>(s.value_width));
-    queries = workspace.take<C>((kTileSide + 1) * pitch_of<C>(s.width));
+    keys = workspace.take<U>(T::columns_size(s.keys, s.width));
+    values = workspace.take<U>(T::steps_size(s.keys, s.value_width));
+    queries = workspace.take<U>((kTileSide + 1) * T::pitch(s.width));
+    weights = workspace.take<U>(T::kSpareSize);
     scores = workspace.take<C>((kTileSide + 1) * kTilePitch<C>);
     sums = workspace.take<C>(kTileSide * pitch_of<C>(s.value_width));
     peak = workspace.take<C>(kTileSide);
@@ -39,18 +44,41 @@ struct Buffers {
   }
 };
 
+/// The greatest lane, of a tree: max_lanes() compares one lane after the other.
 template <class C>
-C peak_of_row(const C* s, int64_t n, C peak) {
+PROA_INLINE C greatest(Vec<C> v) {
   constexpr int kWidth = kLanesOf<C>;
-  Vec<C> largest = splat(peak);
+  C lanes[kWidth];
+  store(lanes, v);
+  for (int half = kWidth / 2; half > 0; half /= 2)
+    for (int i = 0; i < half; ++i)
+      lanes[i] = lanes[i + half] > lanes[i] ? lanes[i + half] : lanes[i];
+  return lanes[0];
+}
+
+/// s *= scale; returns the greatest of its n elements and of `peak`.
+template <class C>
+C scale_to_peak(C* s, int64_t n, C scale, C peak) {
+  constexpr int kWidth = kLanesOf<C>, kChains = 4;
+  Vec<C> largest[kChains];
+  for (Vec<C>& v : largest) v = splat(peak);
+  const auto step = [&](int64_t j, int chain) {
+    const Vec<C> v = load(s + j) * scale;
+    store(s + j, v);
+    largest[chain] = v > largest[chain] ? v : largest[chain];
+  };
   int64_t j = 0;
-  for (; j + kWidth <= n; j += kWidth) {
-    const Vec<C> v = load(s + j);
-    largest = v > largest ? v : largest;
+  for (; j + kChains * kWidth <= n; j += kChains * kWidth)
+#pragma GCC unroll 4
+    for (int i = 0; i < kChains; ++i) step(j + i * kWidth, i);
+  for (; j + kWidth <= n; j += kWidth) step(j, 0);
+  for (; j < n; ++j) {
+    s[j] *= scale;
+    peak = s[j] > peak ? s[j] : peak;
   }
-  for (; j < n; ++j) largest[0] = s[j] > largest[0] ? s[j] : largest[0];
-  for (int i = 1; i < kWidth; ++i) largest[0] = largest[i] > largest[0] ? largest[i] : largest[0];
-  return largest[0];
+  for (int i = 1; i < kChains; ++i) largest[0] = largest[i] > largest[0] ? largest[i] : largest[0];
+  const C best = greatest<C>(largest[0]);
+  return best > peak ? best : peak;
 }
 
 /// s = exp(s - peak); returns the sum.
@@ -60,12 +88,12 @@ C exponentials(C* s, int64_t n, C peak) {
   Vec<C> sum = {};
   int64_t j = 0;
   for (; j + kWidth <= n; j += kWidth) {
-    const Vec<C> e = exp_of(load(s + j) - peak);
+    const Vec<C> e = exp_below(load(s + j) - peak);
     store(s + j, e);
     sum += e;
   }
   if (j < n) {
-    store_n(s + j, exp_of(load_n(s + j, n - j) - peak), n - j);
+    store_n(s + j, exp_below(load_n(s + j, n - j) - peak), n - j);
     sum += load_n(s + j, n - j);
   }
   return sum_lanes(sum);
@@ -80,8 +108,9 @@ void scale_row(C* s, int64_t n, C factor) {
   }
 }
 
-template <class C>
+template <class T>
 struct Attention {
+  using C = typename T::Sum;
   const Call& c;
   AttentionShape shape;
   Scoring<C> scoring;
@@ -94,19 +123,22 @@ struct Attention {
     dropout = {a.p, a.seed, a.offset};
   }
 
-  void load_head(const Buffers<C>& w, int64_t head) const {
-    pack_rows_of(Head(c.in[1], head), 0, shape.keys, shape.width, w.keys);
-    copy_rows_of(Head(c.in[2], head), 0, shape.keys, shape.value_width, w.values,
-                 pitch_of<C>(shape.value_width));
+  void load_head(const Buffers<T>& w, int64_t head) const {
+    T::pack_columns(Head(c.in[1], head), 0, shape.keys, shape.width, w.keys);
+    T::pack_steps(Head(c.in[2], head), 0, shape.keys, shape.value_width, w.values);
   }
 
   /// Weights of a row over one tile's keys, which are not yet divided by their sum.
-  void weigh_row(const Buffers<C>& w, int64_t head, int64_t query, int64_t r, int64_t first,
+  void weigh_row(const Buffers<T>& w, int64_t head, int64_t query, int64_t r, int64_t first,
                  int64_t n) const {
     C* const s = w.scores + r * kTilePitch<C>;
     const int64_t seen = scoring.seen(query, first, n);
-    scoring.finish(s, head, query, first, seen);
-    const C peak = peak_of_row(s, seen, w.peak[r]);
+    C scale = scoring.scale;
+    if (scoring.has_mask()) {
+      scoring.finish(s, head, query, first, seen);
+      scale = 1;
+    }
+    const C peak = scale_to_peak(s, seen, scale, w.peak[r]);
     const C sum = exponentials(s, seen, peak);
     for (int64_t j = seen; j < n; ++j) s[j] = 0;
     if (first > 0 && peak != w.peak[r]) {
@@ -122,9 +154,9 @@ struct Attention {
     for (int64_t j = 0; j < seen; ++j) s[j] *= factors[j];
   }
 
-  void run_tile(const Buffers<C>& w, int64_t head, int64_t query, int64_t rows) const {
-    const int64_t pitch = pitch_of<C>(shape.width), wide = pitch_of<C>(shape.value_width);
-    copy_rows_of(Head(c.in[0], head), query, rows, shape.width, w.queries, pitch);
+  void run_tile(const Buffers<T>& w, int64_t head, int64_t query, int64_t rows) const {
+    const int64_t wide = pitch_of<C>(shape.value_width);
+    T::copy_rows(Head(c.in[0], head), query, rows, shape.width, w.queries);
     for (int64_t r = 0; r < rows; ++r) {
       w.peak[r] = sizeof(C) == 8 ? static_cast<C>(-DBL_MAX) : static_cast<C>(-FLT_MAX);
       w.total[r] = 0;
@@ -132,12 +164,12 @@ struct Attention {
     for (int64_t first = 0; first < shape.keys; first += kTileSide) {
       if (scoring.causal && first > query + rows - 1) break;
       const int64_t n = min(kTileSide, shape.keys - first);
-      multiply_tile(rows, n, shape.width, Left<C>{w.queries, pitch, false},
-                    packed_right(w.keys + first * shape.width, shape.width), w.scores,
-                    kTilePitch<C>, false);
+      T::multiply(&w.amx, rows, n, shape.width, {w.queries, T::pitch(shape.width)},
+                  T::by_columns(w.keys, shape.width, first), w.scores, kTilePitch<C>, false);
       for (int64_t r = 0; r < rows; ++r) weigh_row(w, head, query + r, r, first, n);
-      multiply_tile(rows, shape.value_width, n, Left<C>{w.scores, kTilePitch<C>, false},
-                    rows_right(w.values + first * wide, wide), w.sums, wide, first > 0);
+      T::multiply(&w.amx, rows, shape.value_width, n, T::rows_of(w.scores, rows, n, w.weights),
+                  T::by_steps(w.values, shape.keys, shape.value_width, first), w.sums, wide,
+                  first > 0);
     }
     const Head y(c.out[0], head);
     for (int64_t r = 0; r < rows; ++r) {
@@ -160,9 +192,9 @@ struct Attention {
 
   void run() const {
     const Cut cut(shape);
-    const size_t bytes = Buffers<C>(shape, nullptr).bytes;
+    const size_t bytes = Buffers<T>(shape, nullptr).bytes;
     for_each_task(c, cut.tasks, cut.slots, bytes, [&](int64_t task, void* memory) {
-      const Buffers<C> w(shape, memory);
+      const Buffers<T> w(shape, memory);
       const int64_t head = task / cut.splits, split = task % cut.splits;
       load_head(w, head);
       const int64_t end = (split + 1) * cut.tiles / cut.splits;
@@ -175,17 +207,14 @@ struct Attention {
 }  // namespace
 
 Status attention(const Call& c) {
-  if (is_double(c.in[0].dtype))
-    Attention<double>(c).run();
-  else
-    Attention<float>(c).run();
+  with_tiles(c.in[0].dtype, [&](auto tiles) { Attention<decltype(tiles)>(c).run(); });
   return Status::kOk;
 }
 
 size_t attention_scratch(const Call& c) {
   const AttentionShape s(c.in[0], c.in[1], c.in[2]);
-  const size_t each = is_double(c.in[0].dtype) ? Buffers<double>(s, nullptr).bytes
-                                               : Buffers<float>(s, nullptr).bytes;
+  size_t each = 0;
+  with_tiles(c.in[0].dtype, [&](auto tiles) { each = Buffers<decltype(tiles)>(s, nullptr).bytes; });
   return static_cast<size_t>(Cut(s).slots) * each;
 }
 

@@ -3,7 +3,7 @@
 // the product of dy and y.
 #include "proa/base/arith.h"
 #include "proa/gen/attrs/attention.h"
-#include "proa/kernels/attention/tile.h"
+#include "proa/kernels/attention/tile_products.h"
 
 namespace proa::PROA_ISA {
 namespace {
@@ -21,24 +21,37 @@ struct Cut {
   }
 };
 
-template <class C>
+template <class T>
 struct Buffers {
-  C *queries, *dy, *dq;                 // all rows of a head
-  C *keys, *key_panels, *value_panels;  // of a tile
-  C *dk, *dv, *weights, *ds;
+  using C = typename T::Sum;
+  using U = typename T::Unit;
+  U *queries, *dy;                      // all rows of a head, as left operands,
+  U *query_steps, *dy_steps;            // and as right ones; the same if those are in place
+  U *keys, *key_panels, *value_panels;  // of a tile
+  U *rows, *columns;                    // of weights or ds, as left operands
+  C *dq, *dk, *dv, *weights, *ds;
   C *peak, *inverse, *dot;  // of every query
-  C* row;                   // a buffer
+  C *row, *dy_row;          // buffers
   size_t bytes;
+  mutable AmxState amx = {};
 
   Buffers(const AttentionShape& s, void* memory) {
     const int64_t pitch = pitch_of<C>(s.width), wide = pitch_of<C>(s.value_width);
     Workspace workspace(memory);
     dq = workspace.take<C>(s.queries * pitch);
-    queries = workspace.take<C>((s.queries + 1) * pitch);
-    dy = workspace.take<C>((s.queries + 1) * wide);
-    keys = workspace.take<C>(kTileSide * pitch);
-    key_panels = workspace.take<C>(kTileSide * s.width);
-    value_panels = workspace.take<C>(kTileSide * s.value_width);
+    queries = workspace.take<U>((s.queries + 1) * T::pitch(s.width));
+    dy = workspace.take<U>((s.queries + 1) * T::pitch(s.value_width));
+    query_steps = queries;
+    dy_steps = dy;
+    if (!T::kRowsAreSteps) {
+      query_steps = workspace.take<U>(T::steps_size(s.queries, s.width));
+      dy_steps = workspace.take<U>(T::steps_size(s.queries, s.value_width));
+    }
+    keys = workspace.take<U>(T::steps_size(kTileSide, s.width));
+    key_panels = workspace.take<U>(T::columns_size(kTileSide, s.width));
+    value_panels = workspace.take<U>(T::columns_size(kTileSide, s.value_width));
+    rows = workspace.take<U>(T::kSpareSize);
+    columns = workspace.take<U>(T::kSpareSize);
     dk = workspace.take<C>(kTileSide * pitch);
     dv = workspace.take<C>(kTileSide * wide);
     weights = workspace.take<C>((kTileSide + 1) * kTilePitch<C>);
@@ -47,6 +60,7 @@ struct Buffers {
     inverse = workspace.take<C>(s.queries);
     dot = workspace.take<C>(s.queries);
     row = workspace.take<C>(wide);
+    dy_row = workspace.take<C>(wide);
     bytes = workspace.bytes();
   }
 };
@@ -67,8 +81,9 @@ void clear(C* p, int64_t n) {
   memset(p, 0, static_cast<size_t>(n) * sizeof(C));
 }
 
-template <class C>
+template <class T>
 struct AttentionGrad {
+  using C = typename T::Sum;
   const Call& c;  // dy, q, k, v, y, kept, mask -> dq, dk, dv
   AttentionShape shape;
   Scoring<C> scoring;
@@ -84,10 +99,14 @@ struct AttentionGrad {
     wide = pitch_of<C>(shape.value_width);
   }
 
-  void load_head(const Buffers<C>& w, int64_t head) const {
-    copy_rows_of(Head(c.in[1], head), 0, shape.queries, shape.width, w.queries, pitch);
-    copy_rows_of(Head(c.in[0], head), 0, shape.queries, shape.value_width, w.dy, wide);
-    const Head y(c.in[4], head);
+  void load_head(const Buffers<T>& w, int64_t head) const {
+    const Head dy(c.in[0], head), q(c.in[1], head), y(c.in[4], head);
+    T::copy_rows(q, 0, shape.queries, shape.width, w.queries);
+    T::copy_rows(dy, 0, shape.queries, shape.value_width, w.dy);
+    if (!T::kRowsAreSteps) {
+      T::pack_steps(q, 0, shape.queries, shape.width, w.query_steps);
+      T::pack_steps(dy, 0, shape.queries, shape.value_width, w.dy_steps);
+    }
     const View& kept = c.in[5];
     const C* from =
         kept.as<C>() + head / shape.heads * kept.stride[0] + head % shape.heads * kept.stride[1];
@@ -95,13 +114,14 @@ struct AttentionGrad {
       w.peak[i] = from[0];
       w.inverse[i] = 1 / from[kept.stride[3]];
       widen(y.at(i), y.dtype, y.step, shape.value_width, w.row);
-      w.dot[i] = dot_of_rows(w.row, w.dy + i * wide, shape.value_width);
+      widen(dy.at(i), dy.dtype, dy.step, shape.value_width, w.dy_row);
+      w.dot[i] = dot_of_rows(w.row, w.dy_row, shape.value_width);
     }
     clear(w.dq, shape.queries * pitch);
   }
 
   /// A row of scores and of products of dy and values becomes weights and gradients of scores.
-  void weigh_row(const Buffers<C>& w, int64_t head, int64_t query, int64_t r, int64_t first,
+  void weigh_row(const Buffers<T>& w, int64_t head, int64_t query, int64_t r, int64_t first,
                  int64_t n) const {
     constexpr int kWidth = kLanesOf<C>;
     C* const s = w.weights + r * kTilePitch<C>;
@@ -131,29 +151,30 @@ struct AttentionGrad {
     for (int64_t j = 0; j < seen; ++j) d[j] = mask[j] != 0 ? C{0} : d[j];
   }
 
-  void run_tile(const Buffers<C>& w, int64_t head, int64_t query, int64_t rows, int64_t first,
+  void run_tile(const Buffers<T>& w, int64_t head, int64_t query, int64_t rows, int64_t first,
                 int64_t n) const {
-    const C* const q = w.queries + query * pitch;
-    const C* const dy = w.dy + query * wide;
-    multiply_tile(rows, n, shape.width, Left<C>{q, pitch, false},
-                  packed_right(w.key_panels, shape.width), w.weights, kTilePitch<C>, false);
-    multiply_tile(rows, n, shape.value_width, Left<C>{dy, wide, false},
-                  packed_right(w.value_panels, shape.value_width), w.ds, kTilePitch<C>, false);
+    const int64_t q_pitch = T::pitch(shape.width), dy_pitch = T::pitch(shape.value_width);
+    T::multiply(&w.amx, rows, n, shape.width, {w.queries + query * q_pitch, q_pitch},
+                T::by_columns(w.key_panels, shape.width, 0), w.weights, kTilePitch<C>, false);
+    T::multiply(&w.amx, rows, n, shape.value_width, {w.dy + query * dy_pitch, dy_pitch},
+                T::by_columns(w.value_panels, shape.value_width, 0), w.ds, kTilePitch<C>, false);
     for (int64_t r = 0; r < rows; ++r) weigh_row(w, head, query + r, r, first, n);
-    multiply_tile(n, shape.value_width, rows, Left<C>{w.weights, kTilePitch<C>, true},
-                  rows_right(dy, wide), w.dv, wide, true);
-    multiply_tile(n, shape.width, rows, Left<C>{w.ds, kTilePitch<C>, true}, rows_right(q, pitch),
-                  w.dk, pitch, true);
-    multiply_tile(rows, shape.width, n, Left<C>{w.ds, kTilePitch<C>, false},
-                  rows_right(w.keys, pitch), w.dq + query * pitch, pitch, true);
+    const auto weights = T::rows_of(w.weights, rows, n, w.rows);
+    T::multiply(&w.amx, n, shape.value_width, rows, T::transposed(weights, rows, n, w.columns),
+                T::by_steps(w.dy_steps, shape.queries, shape.value_width, query), w.dv, wide, true);
+    const auto ds = T::rows_of(w.ds, rows, n, w.rows);
+    T::multiply(&w.amx, n, shape.width, rows, T::transposed(ds, rows, n, w.columns),
+                T::by_steps(w.query_steps, shape.queries, shape.width, query), w.dk, pitch, true);
+    T::multiply(&w.amx, rows, shape.width, n, ds, T::by_steps(w.keys, n, shape.width, 0),
+                w.dq + query * pitch, pitch, true);
   }
 
-  void run_keys(const Buffers<C>& w, int64_t head, int64_t first) const {
+  void run_keys(const Buffers<T>& w, int64_t head, int64_t first) const {
     const int64_t n = min(kTileSide, shape.keys - first);
     const Head k(c.in[2], head), v(c.in[3], head);
-    copy_rows_of(k, first, n, shape.width, w.keys, pitch);
-    pack_rows_of(k, first, n, shape.width, w.key_panels);
-    pack_rows_of(v, first, n, shape.value_width, w.value_panels);
+    T::pack_steps(k, first, n, shape.width, w.keys);
+    T::pack_columns(k, first, n, shape.width, w.key_panels);
+    T::pack_columns(v, first, n, shape.value_width, w.value_panels);
     clear(w.dk, kTileSide * pitch);
     clear(w.dv, kTileSide * wide);
     // Causal queries before the first of these keys see none of them.
@@ -174,9 +195,9 @@ struct AttentionGrad {
 
   void run() const {
     const Cut cut(shape);
-    const size_t bytes = Buffers<C>(shape, nullptr).bytes;
+    const size_t bytes = Buffers<T>(shape, nullptr).bytes;
     for_each_task(c, cut.tasks, cut.slots, bytes, [&](int64_t task, void* memory) {
-      const Buffers<C> w(shape, memory);
+      const Buffers<T> w(shape, memory);
       const int64_t head = task / cut.splits, split = task % cut.splits;
       load_head(w, head);
       const int64_t end = (split + 1) * cut.tiles / cut.splits;
@@ -190,7 +211,7 @@ struct AttentionGrad {
     });
   }
 
-  void give_queries(const Buffers<C>& w, int64_t head) const {
+  void give_queries(const Buffers<T>& w, int64_t head) const {
     const Head dq(c.out[0], head);
     for (int64_t i = 0; i < shape.queries; ++i)
       give(w.dq + i * pitch, shape.width, scoring.scale, dq, i);
@@ -200,9 +221,9 @@ struct AttentionGrad {
   void join(int64_t head, int64_t splits, size_t bytes) const {
     uint8_t* const memory =
         static_cast<uint8_t*>(c.scratch) + static_cast<size_t>(head * splits) * bytes;
-    const Buffers<C> first(shape, memory);
+    const Buffers<T> first(shape, memory);
     for (int64_t s = 1; s < splits; ++s) {
-      const Buffers<C> other(shape, memory + static_cast<size_t>(s) * bytes);
+      const Buffers<T> other(shape, memory + static_cast<size_t>(s) * bytes);
       for (int64_t i = 0; i < shape.queries * pitch; ++i) first.dq[i] += other.dq[i];
     }
     give_queries(first, head);
@@ -212,17 +233,14 @@ struct AttentionGrad {
 }  // namespace
 
 Status attention_grad(const Call& c) {
-  if (is_double(c.in[1].dtype))
-    AttentionGrad<double>(c).run();
-  else
-    AttentionGrad<float>(c).run();
+  with_tiles(c.in[1].dtype, [&](auto tiles) { AttentionGrad<decltype(tiles)>(c).run(); });
   return Status::kOk;
 }
 
 size_t attention_grad_scratch(const Call& c) {
   const AttentionShape s(c.in[1], c.in[2], c.in[3]);
-  const size_t each = is_double(c.in[1].dtype) ? Buffers<double>(s, nullptr).bytes
-                                               : Buffers<float>(s, nullptr).bytes;
+  size_t each = 0;
+  with_tiles(c.in[1].dtype, [&](auto tiles) { each = Buffers<decltype(tiles)>(s, nullptr).bytes; });
   return static_cast<size_t>(Cut(s).slots) * each;
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 // What both directions of attention share. Arrays (batch, length, heads, width) are taken one head
 // at a time; its rows are copied side by side, so that strides and dtypes cost no more than that,
-// and meet in products of tiles that stay in the caches.
+// and meet in products of tiles (tile_products.h) that stay in the caches.
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -17,13 +17,6 @@ constexpr int64_t kTileSide = 128;      // queries, and keys, of a tile of score
 constexpr int64_t kAttentionSlots = 8;  // chunks of the heads that run in parallel
 constexpr double kMaskedScore = -1e9;   // of a key that a mask of bools excludes
 
-template <class C>
-const Micro& micro_for() {
-  if constexpr (sizeof(C) == 8)
-    return kMicroF64;
-  else
-    return kMicroF32;
-}
 /// Columns of a whole panel of the right operand.
 template <class C>
 constexpr int64_t kPanel = kTileVecs * kLanesOf<C>;
@@ -61,103 +54,6 @@ struct Head {
   }
   uint8_t* at(int64_t r) const { return data + r * row * static_cast<int64_t>(size_of(dtype)); }
 };
-
-/// Rows [first, first + count) of a head to rows `pitch` apart, filled up with 0.
-template <class C>
-void copy_rows_of(const Head& h, int64_t first, int64_t count, int64_t width, C* to,
-                  int64_t pitch) {
-  for (int64_t r = 0; r < count; ++r, to += pitch) {
-    widen(h.at(first + r), h.dtype, h.step, width, to);
-    for (int64_t i = width; i < pitch; ++i) to[i] = 0;
-  }
-}
-
-/// Rows [first, first + count) of a head as the columns of a right operand, packed in panels.
-template <class C>
-void pack_rows_of(const Head& h, int64_t first, int64_t count, int64_t width, C* to) {
-  CoalescedAxes lanes, steps;
-  lanes.add(count, h.row);
-  steps.add(width, h.step);
-  MatrixOperand source;
-  const PackOperand s = matrix_operand(&source, h.at(first), h.dtype, lanes, steps);
-  for (int64_t c = 0; c < count; c += kPanel<C>, to += kPanel<C> * width)
-    pack_panel(s, sizeof(C), c, static_cast<int>(min(kPanel<C>, count - c)),
-               static_cast<int>(kPanel<C>), 0, width, to);
-}
-
-/// A left operand: element (i, p) at data[i * pitch + p], or at data[p * pitch + i] if `columns`.
-template <class C>
-struct Left {
-  const C* data;
-  int64_t pitch;
-  bool columns;
-};
-/// A right operand in panels of columns, `panel` apart, each of rows `pitch` apart.
-template <class C>
-struct Right {
-  const C* data;
-  int64_t panel, pitch;
-};
-template <class C>
-Right<C> rows_right(const C* data, int64_t pitch) {
-  return {data, kPanel<C>, pitch};
-}
-template <class C>
-Right<C> packed_right(const C* data, int64_t k) {
-  return {data, kPanel<C> * k, kPanel<C>};
-}
-
-/// Up to kTileRows rows of a product whose micro-kernel needs its left operand packed.
-template <class C>
-void multiply_packed(int height, Tile t, const Left<C>& a, int64_t row, int64_t k) {
-  constexpr int64_t kSteps = 64;
-  alignas(64) C panel[kTileRows * kSteps];
-  const C* const b = static_cast<const C*>(t.b);
-  for (int64_t p = 0; p == 0 || p < k; p += kSteps) {
-    t.k = min(kSteps, k - p);
-    for (int64_t s = 0; s < t.k; ++s)
-      for (int i = 0; i < height; ++i)
-        panel[s * height + i] = i < t.count ? a.data[(row + i) * a.pitch + p + s] : 0;
-    t.a = panel;
-    t.lda = height;
-    t.b = b + p * t.ldb;
-    micro_for<C>().run(height, kTileVecs, t);
-    t.accumulate = true;
-  }
-}
-
-/// c (rows x columns) = a b, or c + a b. Rows of c have room for whole panels; one row past the end
-/// of a may be read.
-template <class C>
-void multiply_tile(int64_t rows, int64_t columns, int64_t k, const Left<C>& a, const Right<C>& b,
-                   C* c, int64_t pitch, bool accumulate) {
-  const Micro& micro = micro_for<C>();
-  for (int64_t r = 0; r < rows; r += kTileRows) {
-    Tile t = {};
-    t.count = static_cast<int>(min(kTileRows, rows - r));
-    t.last = micro.lanes;
-    t.k = k;
-    t.ldb = b.pitch;
-    t.ldc = pitch;
-    t.accumulate = accumulate;
-    const int height = tile_rows(t.count);
-    for (int64_t j = 0; j * kPanel<C> < columns; ++j) {
-      t.b = b.data + j * b.panel;
-      t.c = c + r * pitch + j * kPanel<C>;
-      if (a.columns) {
-        t.a = a.data + r;
-        t.lda = a.pitch;
-        micro.run(height, kTileVecs, t);
-      } else if (micro.run_patches != nullptr) {
-        const Patches in_place = {a.pitch * static_cast<int64_t>(sizeof(C)), 1, 1, 0, 0};
-        t.a = a.data + r * a.pitch;
-        micro.run_patches(height, kTileVecs, t, in_place);
-      } else {
-        multiply_packed(height, t, a, r, k);
-      }
-    }
-  }
-}
 
 /// Makes scores of products: scale, mask and causal limit.
 template <class C>

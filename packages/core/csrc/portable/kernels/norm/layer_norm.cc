@@ -12,7 +12,7 @@ namespace {
 Rows last_axes(const View& v, int64_t axes) {
   return Rows(v, static_cast<int>(v.rank - axes), v.rank);
 }
-Rows elements(const View& v) { return Rows(v, v.rank, v.rank); }
+Rows numbers(const View& v) { return Rows(v, v.rank, v.rank); }
 
 template <class C>
 struct Moments {
@@ -33,19 +33,20 @@ Moments<C> moments_of(const Row& x, int64_t width, double epsilon) {
   return {mean, static_cast<C>(1.0 / ::sqrt(variance + epsilon))};
 }
 
-/// Contiguous rows of floats; the next one is prefetched meanwhile.
-void normalise_floats(const Call& c, int64_t axes, double epsilon) {
+/// Contiguous rows of T, normalised by floats; the next one is prefetched meanwhile.
+template <class T>
+void normalise_rows(const Call& c, int64_t axes, double epsilon) {
   const Rows x = last_axes(c.in[0], axes), y = last_axes(c.out[0], axes);
-  const Rows mean = elements(c.out[1]), rstd = elements(c.out[2]);
+  const Rows mean = numbers(c.out[1]), rstd = numbers(c.out[2]);
   const int64_t width = x.width;
   const float* const scale = floats(last_axes(c.in[1], axes), 0);
   const float* const bias = floats(last_axes(c.in[2], axes), 0);
   if (width == 0) return;
   parallel_for(c, x.count, row_grain(width), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
-      const float *in = floats(x, r), *next = next_row<float>(x, r);
-      float* const out = floats(y, r);
-      const float* const next_out = next_row<float>(y, r);
+      const T *in = elements<T>(x, r), *next = next_row<T>(x, r);
+      T* const out = elements<T>(y, r);
+      const T* const next_out = next_row<T>(y, r);
       const auto value = [&](int64_t i, int64_t some) { return take(in, i, some); };
       const float m = sum_vectors(width, value) / static_cast<float>(width);
       const float square = sum_vectors(width, [&](int64_t i, int64_t some) {
@@ -70,7 +71,7 @@ template <class C>
 void normalise(const Call& c, int64_t axes, double epsilon) {
   const Rows x = last_axes(c.in[0], axes), y = last_axes(c.out[0], axes);
   const Rows scale = last_axes(c.in[1], axes), bias = last_axes(c.in[2], axes);
-  const Rows mean = elements(c.out[1]), rstd = elements(c.out[2]);
+  const Rows mean = numbers(c.out[1]), rstd = numbers(c.out[2]);
   if (x.width == 0) return;
   parallel_for(c, x.count, row_grain(x.width), [&](int64_t begin, int64_t end) {
     const Row factors = scale.row(0), shifts = bias.row(0);
@@ -151,7 +152,7 @@ void give_row(const C* dy, const C* x, const C* scale, int64_t width, const Mome
 template <class C>
 void gradient(const Call& c, int64_t axes, double epsilon) {
   const Rows dy = last_axes(c.in[0], axes), x = last_axes(c.in[1], axes);
-  const Rows mean = elements(c.in[2]), rstd = elements(c.in[3]);
+  const Rows mean = numbers(c.in[2]), rstd = numbers(c.in[3]);
   const Rows scale = last_axes(c.in[4], axes), dx = last_axes(c.out[0], axes);
   C* const scratch = static_cast<C*>(c.scratch);
   const int64_t rows = chunk_rows(x.count), width = x.width;
@@ -198,13 +199,16 @@ void gradient(const Call& c, int64_t axes, double epsilon) {
 
 Status layer_norm(const Call& c) {
   const auto& a = c.attr<LayerNormAttrs>();
-  const View* const arrays[] = {&c.in[0], &c.in[1], &c.in[2], &c.out[0]};
-  bool floats = true;
-  for (const View* v : arrays) floats &= plain(last_axes(*v, a.axes));
-  if (is_double(c.in[0].dtype))
+  const DType dtype = c.in[0].dtype;
+  const auto rows = [&](const View& v) { return last_axes(v, a.axes); };
+  const bool dense = plain(rows(c.in[0]), dtype) && plain(rows(c.out[0]), dtype) &&
+                     plain(rows(c.in[1])) && plain(rows(c.in[2]));
+  if (is_double(dtype))
     normalise<double>(c, a.axes, a.epsilon);
-  else if (floats)
-    normalise_floats(c, a.axes, a.epsilon);
+  else if (dense && dtype == DType::kF32)
+    normalise_rows<float>(c, a.axes, a.epsilon);
+  else if (computes(DType::kBF16) && dense && dtype == DType::kBF16)
+    normalise_rows<BF16>(c, a.axes, a.epsilon);
   else
     normalise<float>(c, a.axes, a.epsilon);
   return Status::kOk;

@@ -1,5 +1,7 @@
 // A recurrent cell along a sequence: at each step one product of all states with the recurrent
 // weight (packed once, or by recurrent_pack if it is a constant), then the gates of each sample.
+// A weight of BF16 is multiplied by pairs where the CPU does: the states are rounded for the
+// product alone. Roof: a step of a few samples reads the weight once, from the cache that holds it.
 #include "proa/gen/attrs/recurrent.h"
 #include "proa/base/arith.h"
 #include "proa/kernels/recurrent/step.h"
@@ -9,6 +11,8 @@ namespace {
 
 template <class C>
 struct Work : StepWork<C> {
+  bool pairs;          // BF16 is multiplied by pairs:
+  uint16_t* narrowed;  // h, rounded
   uint8_t *packed, *product;
   size_t bytes;
 };
@@ -17,7 +21,6 @@ struct Work : StepWork<C> {
 Product weight_of(const View& w) {
   Product p;
   p.dtype = w.dtype;
-  p.widened = true;  // the other side is
   p.n = w.shape[0];
   p.k = w.shape[1];
   p.b = w.data;
@@ -29,11 +32,11 @@ Product weight_of(const View& w) {
 template <class C>
 Product product_of(const Call& c, const CellSizes& s, const Work<C>& work) {
   Product p;
-  p.dtype = dtype_of<C>();
+  p.dtype = work.pairs ? DType::kBF16 : dtype_of<C>();
   p.m = s.batch;
   p.n = s.gates;
   p.k = s.hidden;
-  p.a = work.h;
+  p.a = work.pairs ? static_cast<const void*>(work.narrowed) : work.h;
   p.a_rows = lines(s.batch, s.hidden);
   p.a_steps = lines(s.hidden, 1);
   p.b_steps = lines(s.hidden, s.gates);
@@ -50,6 +53,8 @@ Work<C> carve_workspace(const Call& c, const CellSizes& s, void* memory) {
   Workspace workspace(memory);
   Work<C> w = {};
   take_steps(s, &workspace, &w);
+  w.pairs = multiplies_bf16_pairs(c.in[1].dtype);
+  if (w.pairs) w.narrowed = workspace.take<uint16_t>(s.batch * s.hidden);
   const size_t packed = c.packed != nullptr ? 0 : product_packed_size(weight_of(c.in[1]));
   w.packed = workspace.take<uint8_t>(static_cast<int64_t>(packed));
   w.product = workspace.take<uint8_t>(static_cast<int64_t>(product_scratch(product_of(c, s, w))));
@@ -66,6 +71,7 @@ Status run(const Call& c, const CellSizes& s, bool reverse) {
   const Product product = product_of(c, s, work);
   for (int64_t k = 0; k < s.time; ++k) {
     const int64_t t = reverse ? s.time - 1 - k : k;
+    if (work.pairs) narrow(work.h, DType::kBF16, 1, s.batch * s.hidden, work.narrowed);
     multiply(c, product, work.product);
     parallel_for(c, s.batch, sample_grain(s), [&](int64_t begin, int64_t end) {
       for (int64_t b = begin; b < end; ++b) sample(c, s, optional_input(c, 5), work, t, b);

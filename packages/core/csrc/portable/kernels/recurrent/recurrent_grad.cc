@@ -1,6 +1,7 @@
 // Gradient of a recurrent cell along a sequence: the steps in reverse, each with the gradients of
 // its gates and one product that hands them to the state before; then one product over all steps
-// for the weight.
+// for the weight. A weight of BF16 is multiplied by pairs where the CPU does, and so are gradients
+// and states that are rounded for the products.
 #include "proa/base/arith.h"
 #include "proa/base/task_size.h"
 #include "proa/gen/attrs/recurrent.h"
@@ -30,7 +31,9 @@ struct Work {
   C* dgates;          // (time, batch, gates): of the recurrent part of the gates
   C* previous;        // (time, batch, hidden): the state before each step, 0 where there is no step
   C *dh, *pass, *dc;  // (batch, hidden): passed to the previous step, outside the product, and of c
-  C* lines;           // buffers of a sample
+  bool pairs;         // BF16 is multiplied by pairs: dgates and previous, rounded
+  uint16_t *narrow_dgates, *narrow_previous;
+  C* lines;  // buffers of a sample
   int64_t line_size;
   uint8_t *packed, *product;
   size_t bytes;
@@ -40,7 +43,6 @@ struct Work {
 Product weight_of(const CellSizes& s, const View& w) {
   Product p;
   p.dtype = w.dtype;
-  p.widened = true;  // the other side is
   p.n = s.hidden;
   p.k = s.gates;
   p.b = w.data;
@@ -52,12 +54,13 @@ Product weight_of(const CellSizes& s, const View& w) {
 /// dh = dgates of step t @ w + pass.
 template <class C>
 Product step_product(const CellSizes& s, const Work<C>& work, int64_t t) {
+  const int64_t first = t * s.batch * s.gates;
   Product p;
-  p.dtype = dtype_of<C>();
+  p.dtype = work.pairs ? DType::kBF16 : dtype_of<C>();
   p.m = s.batch;
   p.n = s.hidden;
   p.k = s.gates;
-  p.a = work.dgates + t * s.batch * s.gates;
+  p.a = work.pairs ? static_cast<const void*>(work.narrow_dgates + first) : work.dgates + first;
   p.a_rows = lines(s.batch, s.gates);
   p.a_steps = lines(s.gates, 1);
   p.b_steps = lines(s.gates, s.hidden);
@@ -71,14 +74,14 @@ Product step_product(const CellSizes& s, const Work<C>& work, int64_t t) {
 template <class C>
 Product weight_product(const CellSizes& s, const Work<C>& work, const View& dw) {
   Product p;
-  p.dtype = dtype_of<C>();
+  p.dtype = work.pairs ? DType::kBF16 : dtype_of<C>();
   p.m = s.gates;
   p.n = s.hidden;
   p.k = s.time * s.batch;
-  p.a = work.dgates;
+  p.a = work.pairs ? static_cast<const void*>(work.narrow_dgates) : work.dgates;
   p.a_rows = lines(s.gates, 1);
   p.a_steps = lines(p.k, s.gates);
-  p.b = work.previous;
+  p.b = work.pairs ? static_cast<const void*>(work.narrow_previous) : work.previous;
   p.b_steps = lines(p.k, s.hidden);
   p.end.out = {dw.data, dw.dtype, lines(s.gates, dw.stride[0]), stride_of(dw, 1)};
   return p;
@@ -90,6 +93,11 @@ Work<C> carve_workspace(const Call& c, const CellSizes& s, void* memory) {
   Work<C> w = {};
   w.dgates = workspace.take<C>(s.time * s.batch * s.gates);
   w.previous = workspace.take<C>(s.time * s.batch * s.hidden);
+  w.pairs = multiplies_bf16_pairs(inputs_of(c).w->dtype);
+  if (w.pairs) {
+    w.narrow_dgates = workspace.take<uint16_t>(s.time * s.batch * s.gates);
+    w.narrow_previous = workspace.take<uint16_t>(s.time * s.batch * s.hidden);
+  }
   w.dh = workspace.take<C>(s.batch * s.hidden);
   w.pass = workspace.take<C>(s.batch * s.hidden);
   w.dc = workspace.take<C>(s.batch * s.hidden);
@@ -244,8 +252,13 @@ Status run(const Call& c, const CellSizes& s, bool reverse) {
     parallel_for(c, s.batch, sample_grain(s), [&](int64_t begin, int64_t end) {
       for (int64_t b = begin; b < end; ++b) sample(c, s, work, reverse, t, b);
     });
+    const int64_t first = t * s.batch * s.gates;
+    if (work.pairs)
+      narrow(work.dgates + first, DType::kBF16, 1, s.batch * s.gates, work.narrow_dgates + first);
     multiply(c, step_product(s, work, t), work.product);
   }
+  if (work.pairs)
+    narrow(work.previous, DType::kBF16, 1, s.time * s.batch * s.hidden, work.narrow_previous);
   write_states(c.out[3], s, work.dh);
   if (s.cell == Cell::kLstm) write_states(c.out[4], s, work.dc);
   multiply(c, weight_product(s, work, c.out[1]), work.product);

@@ -117,26 +117,42 @@ bool narrows_rows(const FloatEpilogue& end) {
          !end.by_channels();
 }
 
-/// finish_rows in registers: with a small k it counts.
+/// Vectors of BF16 that start `step` elements apart, or anywhere.
+struct NarrowLines {
+  BF16* first;
+  int64_t step;  // 0: through `rows`
+  const CoalescedAxes& rows;
+  int64_t row;
+
+  NarrowLines(const MatrixRef& m, int64_t from, int count, int64_t col)
+      : first(static_cast<BF16*>(m.data) + col), step(0), rows(m.rows), row(from) {
+    if (m.rows.evenly_spaced(from, from + count) < count) return;
+    first += m.rows.at(from);
+    step = m.rows.step();
+  }
+  PROA_INLINE BF16* at(int i) const {
+    return first + (PROA_LIKELY(step != 0) ? i * step : rows.at(row + i));
+  }
+};
+
+/// finish_rows in registers: with a small k it counts. A vector of columns for all rows before the
+/// next, so that the constants of an activation are loaded once.
 template <bool kAdds, Act kAct>
 void narrow_rows(const FloatEpilogue& end, const float* tile, int64_t ldt, int64_t row, int rows,
                  int64_t col, int64_t cols) {
-  for (int i = 0; i < rows; ++i, tile += ldt) {
-    BF16* const to = static_cast<BF16*>(end.out.data) + end.out.rows.at(row + i) + col;
-    const BF16* from = nullptr;
-    if (kAdds)
-      from = static_cast<const BF16*>(end.residual.data) + end.residual.rows.at(row + i) + col;
-    for (int64_t j = 0; j < cols; j += kLanes) {
-      const int64_t some = cols - j;
-      const bool whole = some >= kLanes;
-      VF v = whole ? load(tile + j) : load_n(tile + j, some);
-      if (kAdds) v += whole ? load(from + j) : load_n(from + j, some);
-      v = activate(kAct, v);
-      if (whole)
-        store(to + j, v);
-      else
-        store_n(to + j, v, some);
+  const NarrowLines to(end.out, row, rows, col);
+  const NarrowLines from(kAdds ? end.residual : end.out, row, rows, col);
+  int64_t j = 0;
+  for (; j + kLanes <= cols; j += kLanes)
+    for (int i = 0; i < rows; ++i) {
+      VF v = load(tile + i * ldt + j);
+      if (kAdds) v += load(from.at(i) + j);
+      store(to.at(i) + j, activate(kAct, v));
     }
+  for (int i = 0; i < rows && j < cols; ++i) {
+    VF v = load_n(tile + i * ldt + j, cols - j);
+    if (kAdds) v += load_n(from.at(i) + j, cols - j);
+    store_n(to.at(i) + j, activate(kAct, v), cols - j);
   }
 }
 

@@ -14,7 +14,7 @@ int64_t bias_bytes(const Product& p) {
          ~int64_t{63};
 }
 
-bool by_pairs(const Product& p) { return !p.widened && multiplies_bf16_pairs(p.dtype); }
+bool by_pairs(const Product& p) { return multiplies_bf16_pairs(p.dtype); }
 const Micro& micro_for(const Product& p) { return product_micro_kernel(p.dtype, by_pairs(p)); }
 int64_t units(const Product& p) { return by_pairs(p) ? (p.k + 1) / 2 : p.k; }
 /// Steps of k that are summed at once.

@@ -15,7 +15,6 @@ struct Product {
   const void* packed = nullptr;
   const View* bias = nullptr;  // n elements; nullptr or not given: none
   FloatEpilogue end;
-  bool widened = false;  // 16-bit operands are multiplied as floats on every CPU
 };
 
 /// The starts of b's columns.
