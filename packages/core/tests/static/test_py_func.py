@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import proa
+from proa import static
 from proa.errors import (
     InvalidArgumentError,
     InvalidTypeError,
@@ -252,8 +253,28 @@ def test_gradients_of_gradients_follow_from_tensors_alone() -> None:
     (g,) = proa.grad([cube.sum()], [x], create_graph=True)
     (gg,) = proa.grad([g.sum()], [x])
     np.testing.assert_allclose(gg.numpy(), 6 * A)
-    with pytest.raises(UnimplementedError, match=r"\[py_func\].*create_graph=True"):
-        proa.grad([py_func(_tanh, x, like, _tanh_grad).sum()], [x], create_graph=True)
+    made = py_func(_tanh, x, like, _tanh_grad).sum()
+    (g,) = proa.grad([made], [x], create_graph=True)
+    np.testing.assert_allclose(g.numpy(), 1 - np.tanh(A) ** 2)
+    with pytest.raises(UnimplementedError, match=r"\[py_func\] gradients of gradients"):
+        proa.grad([g.sum()], [x])
+
+
+def test_gradients_of_arrays_are_part_of_programs() -> None:
+    main = static.Program()
+    proa.enable_static()
+    try:
+        with static.program_guard(main):
+            x = static.data("x", [2, 3], "float64")
+            x.stop_gradient = False
+            block = main.current_block()
+            out = block.create_var(name="out", dtype="float64", shape=[2, 3])
+            made = py_func(_tanh, x, out, _tanh_grad)
+            (grad,) = static.gradients(proa.sum(made * 2), x)
+    finally:
+        proa.disable_static()
+    (found,) = static.Executor().run(main, feed={"x": A}, fetch_list=[grad])
+    np.testing.assert_allclose(found, 2 - 2 * np.tanh(A) ** 2)
 
 
 def test_a_graph_with_a_python_function_cannot_be_a_file(tmp_path: Path) -> None:

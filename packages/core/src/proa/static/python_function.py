@@ -44,6 +44,22 @@ class _Differentiated(PyLayer):
         return tuple(ctx.call.backward(ctx.inputs, ctx.saved, grads))
 
 
+class _Undifferentiated(PyLayer):
+    """Gradients that a Python function made of arrays, which have none themselves."""
+
+    @staticmethod
+    def forward(ctx: Any, name: str, found: list[Tensor], *given: Tensor) -> Any:
+        ctx.name = name
+        return tuple(found)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        raise UnimplementedError(
+            "[py_func] gradients of gradients must depend on tensors that "
+            f"{ctx.name} computes with, got arrays"
+        )
+
+
 @dataclass
 class _Call:
     """One call of `py_func`: its functions, and what the backward one is not given."""
@@ -93,10 +109,7 @@ class _Call:
             not t.stop_gradient for t in given
         )
         if differentiable and all(t.stop_gradient for t in found):
-            raise UnimplementedError(
-                "[py_func] gradients of gradients must depend on tensors that "
-                f"{back.name} computes with, got create_graph=True and arrays"
-            )
+            found = list(_Undifferentiated.apply(back.name, found, *given))
         return found
 
 

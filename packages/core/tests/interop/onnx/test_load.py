@@ -365,6 +365,14 @@ def test_external_data_is_read_from_the_models_folder(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(message.SerializeToString())
     np.testing.assert_array_equal(proa.onnx.load(path).fc_weight.numpy(), W)
+    for source in (path.read_bytes(), io.BytesIO(path.read_bytes()), message):
+        layer = proa.onnx.load(source, folder=tmp_path)
+        np.testing.assert_array_equal(layer.fc_weight.numpy(), W)
+    with path.open("rb") as file:
+        layer = proa.onnx.load(file, folder=tmp_path)
+    np.testing.assert_array_equal(layer.fc_weight.numpy(), W)
+    with pytest.raises(InvalidArgumentError, match="a ModelProto, got StringIO"):
+        proa.onnx.load(io.StringIO("model"))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("location", ["../weights.bin", "/etc/hostname", "link.bin"])
@@ -380,7 +388,7 @@ def test_external_data_outside_the_folder_is_refused(
     path.write_bytes(message.SerializeToString())
     with pytest.raises(InvalidArgumentError, match="outside"):
         proa.onnx.load(path)
-    with pytest.raises(InvalidArgumentError, match="without a folder"):
+    with pytest.raises(InvalidArgumentError, match="without a path"):
         loaded(message)
 
 

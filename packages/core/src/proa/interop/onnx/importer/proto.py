@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Protocol
 
 import numpy as np
 
@@ -114,7 +114,7 @@ class Reader:
     def _external(self, tensor: Any, shape: list[int]) -> Array:
         about = {entry.key: entry.value for entry in tensor.external_data}
         if self.folder is None:
-            raise ValueError("external data in a model without a folder")
+            raise ValueError("external data of a model without a path (give folder)")
         path = (self.folder / about["location"]).resolve()
         if not path.is_relative_to(self.folder.resolve()):
             raise ValueError(f"external data outside the model's folder: {path}")
@@ -209,7 +209,15 @@ class Reader:
 #: Bits of the elements that share bytes.
 PACKED = {"int2": 2, "int4": 4, "uint2": 2, "uint4": 4, "float4_e2m1fn": 4}
 
-Source = bytes | str | os.PathLike[str]
+
+class Message(Protocol):
+    """A message of protocol buffers, such as `onnx.ModelProto`."""
+
+    def SerializeToString(self) -> bytes:
+        """The message as bytes."""
+
+
+Source = bytes | str | os.PathLike[str] | IO[bytes] | Message
 
 
 def _existing(path: Path) -> Path:
@@ -223,15 +231,28 @@ def _opened(source: Source) -> io.BufferedIOBase:
         return io.BytesIO(source)
     if isinstance(source, (str, os.PathLike)):
         return _existing(Path(source)).open("rb")
+    for method in ("SerializeToString", "read"):
+        read = getattr(source, method, None)
+        if callable(read) and isinstance(data := read(), bytes):
+            return io.BytesIO(data)
     raise InvalidArgumentError(
-        f"[onnx.load] expected a path or bytes, got {type(source).__name__}"
+        "[onnx.load] expected a path, bytes, a file opened for them or a ModelProto, "
+        f"got {type(source).__name__}"
     )
 
 
 @contextmanager
-def read_model(source: Source) -> Iterator[tuple[Any, Reader]]:
-    """The message of a model, and what reads its parts while the file is open."""
-    path = Path(source) if isinstance(source, (str, os.PathLike)) else None
+def read_model(
+    source: Source, folder: str | os.PathLike[str] | None = None
+) -> Iterator[tuple[Any, Reader]]:
+    """The message of a model, and what reads its parts while the file is open.
+
+    Args:
+        source: The model.
+        folder: Where external data is; None for the folder of a path.
+    """
+    if folder is None and isinstance(source, (str, os.PathLike)):
+        folder = Path(source).parent
     with _opened(source) as stream:
-        reader = Reader(stream, None if path is None else path.parent)
+        reader = Reader(stream, None if folder is None else Path(folder))
         yield reader.model(), reader

@@ -8,6 +8,7 @@ import numpy as np
 
 import proa
 from proa.interop.onnx.importer.call import Call
+from proa.interop.onnx.importer.regex import FullMatch
 from proa.interop.onnx.importer.table import onnx_op
 
 
@@ -135,6 +136,13 @@ def string_normalizer(call: Call, x: Any) -> Any:
     if not rows[0].size:
         rows = [np.array([""], np.str_)]
     return np.stack(rows) if x.ndim == 2 else rows[0]
+
+
+@onnx_op("RegexFullMatch", since=20)
+def regex_full_match(call: Call, x: Any) -> Any:
+    matches = FullMatch(call.get("pattern", ""))
+    found = [matches(str(text)) for text in x.flat]
+    return proa.to_tensor(np.array(found, np.bool_).reshape(x.shape))
 
 
 @onnx_op("TfIdfVectorizer")
