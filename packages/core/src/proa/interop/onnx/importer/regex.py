@@ -37,8 +37,8 @@ class _Node:
             "many", "begin" or "end" (of the text).
         parts: The parts.
         test: Of "one": whether it is a character.
-        low: Of "many": how often at the least.
-        high: Of "many": how often at most; None for any number.
+        low: Of "many": the smallest count.
+        high: Of "many": the greatest one; None for any.
     """
 
     kind: str
@@ -124,11 +124,12 @@ class _Parser:
         if not (low.isdecimal() and (high.isdecimal() or not high)):
             return None  # the bracket is a character
         self.at = end + 1
-        least = int(low)
-        most = int(high) if high else None if comma else least
-        if max(least, most or 0) > _REPEATS or (most is not None and most < least):
+        lowest = int(low)
+        highest = int(high) if high else None if comma else lowest
+        above = lowest if highest is None else highest
+        if max(lowest, above) > _REPEATS or above < lowest:
             self._bad(f"{{{low}{comma}{high}}}")
-        return least, most
+        return lowest, highest
 
     def _one(self, test: Test) -> _Node:
         return _Node("one", (), test)
@@ -278,7 +279,7 @@ class FullMatch:
 
     def _refuse(self) -> NoReturn:
         raise InvalidArgumentError(
-            f"[RegexFullMatch] expected an expression of at most {_STATES} states, got "
+            f"[RegexFullMatch] expected an expression of up to {_STATES} states, got "
             "more"
         )
 
