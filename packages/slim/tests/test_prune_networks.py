@@ -387,7 +387,8 @@ OTHERS = sorted({n for n in models.__all__ if n.islower()} - set(SMALL))
 
 
 def check_zoo(name):
-    sizes = {"LeNet": (1, 28), "inception_v3": (3, 160), "alexnet": (3, 224)}
+    sizes = {"LeNet": (1, 28), "inception_v3": (3, 160)}
+    sizes |= {"alexnet": (3, 224), "googlenet": (3, 224)}
     channels, size = sizes.get(name, (3, 64))
     make = getattr(models, name)
     net = make() if name == "LeNet" else make(num_classes=10)
