@@ -1,6 +1,7 @@
 """The layer report and calibration errors, against arithmetic in NumPy."""
 
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -9,7 +10,13 @@ import proa
 from proa import nn
 from proa.errors import InvalidArgumentError, PreconditionNotMetError
 from proa.static import InputSpec
-from proa_slim import QuantConfig, quant_post_static
+from proa_slim import (
+    PostTrainingQuantization,
+    QuantConfig,
+    Recipe,
+    compress,
+    quant_post_static,
+)
 
 RNG = np.random.default_rng(5)
 
@@ -210,6 +217,32 @@ def test_calibration_data_of_another_range_than_training_warn(recwarn):
     assert not recwarn
     with pytest.warns(UserWarning, match=r"layer '1' .* pre-processing"):
         quant_post_static(net, spec, [x * 50 + 128])
+
+
+def test_calibration_data_of_another_range_warn_with_a_model_file(tmp_path):
+    net, x, spec = normed_net()
+    path = str(tmp_path / "net.proa")
+    proa.jit.save(net, path, spec)
+    loaded = proa.jit.load(path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        quant_post_static(loaded, spec, [x])
+    with pytest.warns(UserWarning, match=r"layer '1' .* pre-processing"):
+        quant_post_static(loaded, spec, [x * 50 + 128])
+    with pytest.warns(UserWarning, match=r"layer '1' .* pre-processing"):
+        PostTrainingQuantization(
+            model_dir=path, data_loader=[[x * 50 + 128]], batch_nums=1
+        ).quantize()
+
+
+@pytest.mark.parametrize("prune", [0.0, 0.3])
+def test_compression_warns_of_data_of_another_range(prune, tmp_path):
+    body, x, spec = normed_net()
+    net = nn.Sequential(*body, nn.Conv2D(4, 2, 1), nn.Flatten())
+    net.eval()
+    recipe = Recipe(prune=prune, epochs=0, max_drop=100.0)
+    with pytest.warns(UserWarning, match=r"layer '1' .* pre-processing"):
+        compress(net, [x * 50 + 128], recipe, tmp_path, input_spec=spec, progress=False)
 
 
 def test_input_of_another_range_than_calibration_warns_once(recwarn):

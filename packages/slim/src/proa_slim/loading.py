@@ -9,7 +9,7 @@ from os import PathLike
 from typing import Any
 
 import proa
-from proa.errors import NotFoundError
+from proa.errors import InvalidTypeError, NotFoundError
 from proa.ir import file
 from proa.ir.program import Program
 from proa.jit import TranslatedLayer
@@ -45,6 +45,29 @@ def of_network(network: Any, specs: Sequence[Any]) -> Program:
     stream = io.BytesIO()
     proa.jit.save(network, stream, list(specs))
     return file.from_bytes(stream.getvalue())
+
+
+def as_network(network: Any, specs: Sequence[Any]) -> Any:
+    """A model that `proa.jit.load` gave as a network that can be quantized; other
+    networks as they are.
+    """
+    loaded = isinstance(network, TranslatedLayer)
+    if not loaded or isinstance(network, LoadedNetwork):
+        return network
+    return LoadedNetwork(of_network(network, specs))
+
+
+def require_layers(network: Any, where: str, instead: str) -> None:
+    """Check that a network is made of Layers.
+
+    Raises:
+        InvalidTypeError: If it was loaded from a file; it says what there is instead.
+    """
+    if isinstance(network, TranslatedLayer):
+        raise InvalidTypeError(
+            f"[{where}] expected a network of Layers, got a model that was loaded from "
+            f"a file; {instead}"
+        )
 
 
 class _Path:

@@ -126,7 +126,7 @@ class Recipe:
                 raise InvalidArgumentError(
                     f"[Recipe] {field.name} must be {expected}, got {value!r}"
                 )
-        settings = self.quantize
+        settings: Any = self.quantize
         if not (
             isinstance(settings, (list, tuple))
             and all(isinstance(setting, Mapping) for setting in settings)

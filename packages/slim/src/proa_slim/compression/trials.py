@@ -33,7 +33,8 @@ from proa_slim.compression.samples import (
 )
 from proa_slim.compression.training import Distiller
 from proa_slim.config import QuantConfig
-from proa_slim.loading import load, of_network
+from proa_slim.loading import LoadedNetwork, load, of_network
+from proa_slim.quant.input_check import warn_of_other_range
 from proa_slim.quant.model import QuantizedModel
 from proa_slim.web_page import document, table
 
@@ -422,6 +423,10 @@ def compress_program(
     Raises:
         PreconditionNotMetError, UnavailableError: As that.
     """
+    if recipe.prune or recipe.max_milliseconds:  # norms get other statistics then
+        network: Any = LoadedNetwork(steps.copied(program))
+        batch = samples.batches(recipe.batch_size)[0]
+        warn_of_other_range(network, batch, "compress")
     work = _Compression(program, samples, recipe, kept, progress, goal)
     try:
         made = work.run()

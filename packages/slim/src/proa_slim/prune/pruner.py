@@ -14,6 +14,7 @@ from proa.errors import InvalidArgumentError, NotFoundError
 from proa.ir.program import Value
 from proa.ir.record import to_array
 from proa_slim.analysis.recorded import specs_of
+from proa_slim.loading import require_layers
 from proa_slim.prune.agreement import Agreement
 from proa_slim.prune.criteria import Criterion, Scoring
 from proa_slim.prune.dependency import Group
@@ -50,6 +51,7 @@ class Pruner:
 
     Raises:
         InvalidArgumentError: If an argument is none of the above.
+        InvalidTypeError: If the network was loaded from a file.
         PreconditionNotMetError: If the network has no channels that can be removed.
         UnimplementedError: If it has branches or loops that tensors decide.
     """
@@ -67,6 +69,7 @@ class Pruner:
             raise InvalidArgumentError(
                 f"[Pruner] prune_type must be all, conv or fc, got {prune_type!r}"
             )
+        require_layers(model, "Pruner", "`prune_file` prunes one")
         self.model, self.opt = model, opt
         self.prune_type, self.criterion = prune_type, criterion
         self.network = PrunableNetwork(model, specs_of(inputs, input_dtype))

@@ -18,6 +18,7 @@ from proa.errors import PreconditionNotMetError
 from proa.ir import file
 from proa.ir.program import Program
 from proa_slim.config import QuantConfig
+from proa_slim.loading import as_network
 from proa_slim.quant.lower import layer_path
 from proa_slim.quant.model import QuantizedModel
 from proa_slim.quant.page import Histogram, histograms, page
@@ -77,6 +78,7 @@ class AnalysisPTQ:
         progress: bool = True,
     ) -> None:
         config = quant_config or QuantConfig()
+        network = as_network(network, input_spec)
         self._config = config.by_path(network)
         self._program = quantizable_program(network, input_spec, self._config)
         self._batches = read_batches(data_loader, self._program)

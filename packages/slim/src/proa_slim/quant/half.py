@@ -9,6 +9,7 @@ import proa
 from proa.errors import InvalidArgumentError, PreconditionNotMetError
 from proa.ir.narrow import HalfType, narrow_weights
 from proa_slim.config import QuantConfig
+from proa_slim.loading import as_network
 from proa_slim.quant.lower import is_in
 from proa_slim.quant.model import QuantizedModel
 from proa_slim.quant.recording import program_of
@@ -47,6 +48,7 @@ def half_weights(
             f"[half_weights] dtype must be one of {', '.join(get_args(HalfType))}, got "
             f"{dtype!r}"
         )
+    network = as_network(network, input_spec)
     skipped = QuantConfig(skip=skip).skipped(network)
     program = program_of(network, input_spec)
     if not narrow_weights(

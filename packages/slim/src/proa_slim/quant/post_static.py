@@ -10,6 +10,7 @@ import proa
 from proa.errors import PreconditionNotMetError
 from proa.ir.program import Program
 from proa_slim.config import QuantConfig
+from proa_slim.loading import as_network
 from proa_slim.quant.input_check import warn_of_other_range
 from proa_slim.quant.model import QuantizedModel
 from proa_slim.quant.post_training import (
@@ -32,7 +33,7 @@ def quant_post_static(
     """Quantize a trained network to int8 with scales measured on `calibration`.
 
     Args:
-        network: Is not changed.
+        network: Is not changed. It may be what `proa.jit.load` gave.
         input_spec: As for `proa.jit.save`.
         calibration: Batches of real input: arrays, tensors, or sequences whose first
             items are the inputs. A hundred or so images will do.
@@ -46,6 +47,7 @@ def quant_post_static(
         NotFoundError: If `config.skip` names a layer that the network does not have.
     """
     config = config or QuantConfig()
+    network = as_network(network, input_spec)
     # The parameters of the program bear the paths of their layers.
     config = config.by_path(network)
     slow = slow_in_int8(network, input_spec, config) if config.only_faster else {}

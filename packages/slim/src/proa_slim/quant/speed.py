@@ -15,6 +15,7 @@ from proa.ir.passes import optimize
 from proa.ir.program import NUMPY_TYPES, Array, Node, Program, Value
 from proa.runtime import Engine, engine_from_bytes
 from proa_slim.config import QuantConfig
+from proa_slim.loading import as_network
 from proa_slim.quant.images import images_between
 from proa_slim.quant.lower import layer_path
 from proa_slim.quant.post_training import (
@@ -142,6 +143,7 @@ class _Timed:
             raise InvalidArgumentError(
                 f"[layer_speeds] expected repeats above 0, got {repeats}"
             )
+        network = as_network(network, input_spec)
         self.config = replace(config.by_path(network), only_faster=False)
         self.program = quantizable_program(network, input_spec, self.config)
         self.inputs = [_ones(value) for value in self.program.main.inputs]

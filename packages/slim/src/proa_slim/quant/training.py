@@ -25,6 +25,7 @@ from proa.nn import (
 )
 from proa.nn.layer.sizes import group_count
 from proa_slim.config import QuantConfig
+from proa_slim.loading import require_layers
 from proa_slim.quant.layers import (
     QUANTIZED,
     Product,
@@ -99,10 +100,12 @@ class QAT:
             inplace: Whether `network` itself is changed.
 
         Raises:
+            InvalidTypeError: If the network was loaded from a file.
             NotFoundError: If ``config.skip`` names what the network does not have.
             PreconditionNotMetError: If there is no layer to quantize, or no input_spec
                 although the config says ``only_faster``.
         """
+        require_layers(network, "QAT", "`compress` trains one with qat_epochs")
         # By path: a copy's layers have full names of their own.
         skipped = self.config.skipped(network) | self._slow(network, input_spec)
         pairs = _pairs(network, input_spec)

@@ -23,6 +23,7 @@ from proa.ir.builder import make_node
 from proa.ir.passes import apply
 from proa.ir.program import Array, Node, Program, Value
 from proa_slim.config import QuantConfig, WeightObserver
+from proa_slim.loading import as_network
 from proa_slim.quant.gptq import gptq, hessians
 from proa_slim.quant.lower import PRODUCTS, is_in
 from proa_slim.quant.model import QuantizedModel
@@ -107,6 +108,7 @@ def quant_post_dynamic(
         PreconditionNotMetError: If no weight can be stored in fewer bits.
     """
     _check(weight_bits, group_size, products)
+    network = as_network(network, input_spec)
     config = QuantConfig(weight=weight, skip=skip)
     config = replace(config, skip=tuple(config.skipped(network)))
     program = program_of(network, input_spec)
