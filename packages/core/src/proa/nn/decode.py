@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from proa._core import Tensor, ops
 from proa.base.dtype import as_dtype
+from proa.base.mode import static_builder
+from proa.base.naming import mark_names
 from proa.errors import InvalidArgumentError
 from proa.nn import functional as F
 from proa.nn.pytree import tree_map
@@ -220,7 +222,10 @@ def dynamic_decode(
     own = bool(getattr(decoder, "tracks_own_finished", False))
     lengths = ops.full_like(finished, value=0, dtype=_INT64)
     steps: list[Any] = []
+    restart_names = mark_names()
     while finished._is_symbolic or not bool(ops.all(finished).item()):
+        if static_builder() is not None:  # each step has the parameters of the first
+            restart_names()
         time = ops.full(shape=[1], value=len(steps), dtype=_INT64)
         output, new, inputs, ended = decoder.step(time, inputs, states, **kwargs)
         if own:

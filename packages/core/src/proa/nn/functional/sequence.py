@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from proa._core import Tensor, ops
 from proa.base.dtype import as_dtype
 from proa.errors import InvalidTypeError, ShapeError, UnimplementedError
+from proa.nn.sequences import counted
 from proa.tensor.arguments import as_count
+from proa.tensor.creation import arange
 from proa.tensor.symbolic_dims import SymbolicDim
 
 if TYPE_CHECKING:
@@ -31,13 +33,23 @@ def sequence_mask(
     """
     if not x.dtype.is_integer:
         raise InvalidTypeError(f"[sequence_mask] expected x of integers, got {x.dtype}")
-    if maxlen is None:
-        length = int(ops.max(x).item())
-    else:
-        length = as_count("sequence_mask", "maxlen", maxlen)
-    places = ops.arange(start=0, step=1, count=length, dtype=x.dtype)
+    places = _places(x, maxlen)
     inside = ops.less_than(places, ops.unsqueeze(x, axis=[-1]))
     return ops.cast(inside, dtype=as_dtype(dtype))
+
+
+def _places(x: Tensor, maxlen: Any) -> Tensor:
+    """0, 1, .. below maxlen, or below the greatest of x, in the dtype of x."""
+    if isinstance(maxlen, SymbolicDim):
+        return arange(maxlen, dtype=x.dtype)
+    given = ops.max(x) if maxlen is None else maxlen
+    if isinstance(given, Tensor) and given._is_symbolic:
+        number = ops.cast(ops.reshape(given, shape=[]), dtype="int64")
+        return ops.cast(counted(number), dtype=x.dtype)
+    length = (
+        int(given) if maxlen is None else as_count("sequence_mask", "maxlen", given)
+    )
+    return ops.arange(start=0, step=1, count=length, dtype=x.dtype)
 
 
 def gather_tree(ids: Tensor, parents: Tensor) -> Tensor:

@@ -6,13 +6,17 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from proa._core import Tensor, ops
-from proa.errors import InvalidArgumentError, PreconditionNotMetError, ShapeError
+from proa.base.mode import static_builder
+from proa.base.naming import mark_names
+from proa.errors import InvalidArgumentError, ShapeError
+from proa.jit.control_flow import while_loop
 from proa.nn import functional as F
 from proa.nn.layer.base import Layer
 from proa.nn.layer.container import LAYER_BYTES, LayerList
 from proa.nn.layer.rnn_cells import GRUCell, LSTMCell, RNNCellBase, SimpleRNNCell
 from proa.nn.pytree import tree_map
 from proa.tensor.arguments import as_count
+from proa.tensor.symbolic_dims import number_of
 
 if TYPE_CHECKING:
     from proa.nn.attr import ParamAttrLike
@@ -34,23 +38,17 @@ class RecurrentCell(Protocol):
     def get_initial_states(self, batch_ref: Any, *, batch_dim_idx: int) -> Any: ...
 
 
-def _steps(x: Any, axis: int) -> int:
-    """Steps of a nest of sequences, which must agree."""
+def _steps(x: Any, axis: int) -> Any:
+    """Steps of a nest of sequences, which must agree; they may be symbolic."""
     while isinstance(x, (list, tuple)):
         if not x:
             raise InvalidArgumentError("[RNN] expected inputs, got an empty list")
         x = x[0]
     if x.ndim < 2:
         raise ShapeError("RNN", "inputs must have a batch and a time axis", x.shape)
-    count = int(x.shape[axis])
-    if count == -1:
-        raise PreconditionNotMetError(
-            "[RNN] a user-defined cell can be recorded only for a known number of "
-            f"steps, got shape {x.shape}"
-        )
-    if count == 0:
+    if x.shape[axis] == 0:
         raise ShapeError("RNN", "inputs must have at least one step", x.shape)
-    return count
+    return x.shape[axis]
 
 
 def _select_valid(inside: Tensor, new: Tensor, old: Tensor) -> Tensor:
@@ -79,17 +77,72 @@ def _scan(
         x = inputs if axis == 0 else ops.transpose(inputs, perm=[1, 0, 2])
         y, states = cell.along(x, states, length, reverse)
         return y if axis == 0 else ops.transpose(y, perm=[1, 0, 2]), states
-    count = _steps(inputs, axis)
-    outputs: list[Any] = [None] * count
-    for t in reversed(range(count)) if reverse else range(count):
-        now = tree_map(lambda x, t=t: ops.select(x, axis=axis, index=t), inputs)
+    restart_names = mark_names()
+
+    def step(t: Any, states: Any) -> tuple[Any, Any]:
+        if static_builder() is not None:  # each step has the parameters of the first
+            restart_names()
+        now = tree_map(lambda x: _at(x, axis, t), inputs)
         out, new = cell(now, states, **extra)
-        if length is not None:
-            inside = ops.greater_than(length, t)
-            out = tree_map(lambda y, m=inside: _select_valid(m, y, _zeros(y)), out)
-            new = tree_map(lambda n, o, m=inside: _select_valid(m, n, o), new, states)
-        outputs[t], states = out, new
+        if length is None:
+            return out, new
+        inside = ops.greater_than(length, t)
+        return (
+            tree_map(lambda y: _select_valid(inside, y, _zeros(y)), out),
+            tree_map(lambda n, o: _select_valid(inside, n, o), new, states),
+        )
+
+    count = _steps(inputs, axis)
+    if int(count) == -1:
+        return _looped(step, states, number_of(count), reverse, axis)
+    outputs: list[Any] = [None] * int(count)
+    for t in reversed(range(count)) if reverse else range(count):
+        outputs[t], states = step(t, states)
     return tree_map(lambda *ys: ops.stack(*ys, axis=axis), *outputs), states
+
+
+def _at(x: Tensor, axis: int, t: Any) -> Tensor:
+    """The entry at a step, a number or a Tensor int64 (1,)."""
+    if isinstance(t, Tensor):
+        return ops.squeeze(ops.gather(x, t, axis=axis), axis=[axis])
+    return ops.select(x, axis=axis, index=t)
+
+
+def _looped(
+    step: Callable[[Any, Any], tuple[Any, Any]],
+    states: Any,
+    number: Tensor,
+    reverse: bool,
+    axis: int,
+) -> tuple[Any, Any]:
+    """The steps of a graph whose number is symbolic: the first one, then a loop."""
+    count = ops.cast(ops.reshape(number, shape=[1]), dtype="int64")
+
+    def place(k: Tensor) -> Tensor:
+        return ops.sub(ops.sub(count, k), 1) if reverse else k
+
+    def joined(stack: Tensor, y: Tensor) -> Tensor:
+        entry = ops.unsqueeze(y, axis=[0])
+        pair = (entry, stack) if reverse else (stack, entry)
+        return ops.concat(*pair, axis=0)
+
+    def body(k: Tensor, states: Any, stacks: Any) -> list[Any]:
+        out, new = step(place(k), states)
+        return [ops.add(k, 1), new, tree_map(joined, stacks, out)]
+
+    out, states = step(place(ops.full(shape=[1], value=0, dtype="int64")), states)
+    stacks = tree_map(lambda y: ops.unsqueeze(y, axis=[0]), out)
+    begin = [ops.full(shape=[1], value=1, dtype="int64"), states, stacks]
+    _, states, stacks = while_loop(
+        lambda k, states, stacks: ops.less_than(k, count), body, begin
+    )
+    if axis == 0:
+        return stacks, states
+
+    def by_batch(y: Tensor) -> Tensor:
+        return ops.transpose(y, perm=[1, 0, *range(2, y.ndim)])
+
+    return tree_map(by_batch, stacks), states
 
 
 class RNN(Layer):

@@ -12,7 +12,58 @@ if TYPE_CHECKING:
     from proa.base.dtype import DTypeLike
     from proa.nn.attr import ParamAttrLike
 
-__all__ = ["GRUCell", "LSTMCell", "birnn", "rnn"]
+__all__ = ["GRUCell", "LSTMCell", "RNNCell", "birnn", "rnn"]
+
+
+class RNNCell:
+    """The base of a program's own cells, which define `call`.
+
+    It is no Layer: a cell may hold others and makes parameters by functions such as
+    `static.nn.fc` when it is called.
+    """
+
+    def call(self, inputs: Any, states: Any, **kwargs: Any) -> tuple[Any, Any]:
+        """(outputs, new states) of a step."""
+        raise NotImplementedError(f"[{type(self).__name__}] a cell must define call")
+
+    def __call__(self, inputs: Any, states: Any, **kwargs: Any) -> tuple[Any, Any]:
+        return self.call(inputs, states, **kwargs)
+
+    def get_initial_states(
+        self,
+        batch_ref: Any,
+        shape: Any = None,
+        dtype: DTypeLike = "float32",
+        init_value: float = 0.0,
+        batch_dim_idx: int = 0,
+    ) -> Any:
+        """States that are filled with a number.
+
+        Args:
+            batch_ref: A tensor, or a nest of them, with the batch.
+            shape: The states' shapes without the batch; None for `state_shape`.
+            dtype: The states' dtype.
+            init_value: The number.
+            batch_dim_idx: The axis of the batch in batch_ref.
+        """
+        while isinstance(batch_ref, (list, tuple)):
+            batch_ref = batch_ref[0]
+        batch = batch_ref.shape[batch_dim_idx]
+
+        def made(sizes: Any) -> Any:
+            if sizes and isinstance(sizes[0], (list, tuple)):
+                return [made(each) for each in sizes]
+            tail = [int(n) for n in sizes if int(n) != -1]
+            return proa.full([batch, *tail], init_value, dtype)
+
+        return made(self.state_shape if shape is None else shape)
+
+    @property
+    def state_shape(self) -> Any:
+        """The shapes of the states, without the batch."""
+        raise NotImplementedError(
+            f"[{type(self).__name__}] expected state_shape, or states that are given"
+        )
 
 
 class _Cell(proa.nn.RNNCellBase):
