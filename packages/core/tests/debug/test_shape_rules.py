@@ -270,6 +270,20 @@ BY_RULE: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: raw.mean_int8(ones([2, 3, 0, 4]).astype("int8"), scale=1),
         "expected x of 4 axes (n, c, h, w) with pixels, got x.shape=(2, 3, 0, 4)",
     ),
+    "conv2d_int8": (
+        lambda: raw.conv2d_int8(
+            ones([1, 2, 3, 3]).astype("int8"), ones([4, 2, 1, 1]).astype("int8"),
+            ones([4]), None, None, dtype="int8", out_scale=1.0, out_zero=200,
+        ),
+        "expected out_zero and low within int8, got out_zero=200, low=-127",
+    ),
+    "linear_int8": (
+        lambda: raw.linear_int8(
+            ones([2, 3]).astype("int8"), ones([3, 4]).astype("int8"),
+            ones([4]), None, None, dtype="int8", out_scale=1.0, low=-129,
+        ),
+        "expected out_zero and low within int8, got out_zero=0, low=-129",
+    ),
     "quantize_affine": (
         lambda: raw.quantize_affine(ones([2]), ones([1]), zero_point=200),
         "expected zero_point and low within int8, got zero_point=200, low=-128",

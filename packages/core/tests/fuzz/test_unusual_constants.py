@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+from proa.errors import InvalidArgumentError
 from proa.ir import Builder, to_bytes
 from proa.runtime import engine_from_bytes
 
@@ -28,3 +30,21 @@ def test_what_repeats_an_array_without_elements_is_zeros() -> None:
     b.output(*views, *(b.relu(v) for v in views))
     for found in engine_from_bytes(to_bytes(b.program)).run([np.empty((0, 3), "f4")]):
         np.testing.assert_array_equal(found, np.zeros((7, 6), np.float32))
+
+
+@pytest.mark.parametrize("name", ["out_zero", "low"])
+@pytest.mark.parametrize("number", [-129, 128, -1591738368])
+def test_zeros_beyond_int8_are_refused(name: str, number: int) -> None:
+    vector = np.ones(4, np.float32)
+    for op, shapes in (
+        ("linear_int8", ((2, 3), (3, 4))),
+        ("conv2d_int8", ((2, 3, 5, 5), (4, 3, 1, 1))),
+    ):
+        b = Builder()
+        x, w = (np.ones(s, np.int8) for s in shapes)
+        how = {"dtype": "int8", "out_scale": 1.0}
+        constants = [b.constant(a) for a in (w, vector, vector)]
+        b.output(getattr(b, op)(b.input("x", "int8", x.shape), *constants, **how))
+        b.program.main.nodes[0].attrs[name] = number
+        with pytest.raises(InvalidArgumentError):
+            engine_from_bytes(to_bytes(b.program))

@@ -75,6 +75,25 @@ Status shape_quantize_affine(const Call& c) {
   return shape_same(c);
 }
 
+/// The attributes of products that end in int8.
+template <class Attrs>
+static Status check_ending(const Call& c) {
+  const auto& a = c.attr<Attrs>();
+  PROA_EXPECT(c, is_int8(a.out_zero) && is_int8(a.low), "out_zero and low within int8",
+              named("out_zero", a.out_zero), named("low", a.low));
+  return Status::kOk;
+}
+
+Status shape_conv2d_int8(const Call& c) {
+  PROA_TRY(check_ending<Conv2dInt8Attrs>(c));
+  return shape_conv2d(c);
+}
+
+Status shape_linear_int8(const Call& c) {
+  PROA_TRY(check_ending<LinearInt8Attrs>(c));
+  return shape_linear(c);
+}
+
 // add_int8 and mul_int8, whose attributes are the same.
 Status shape_binary_int8(const Call& c) {
   const auto& a = c.attr<AddInt8Attrs>();

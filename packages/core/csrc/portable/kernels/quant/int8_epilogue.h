@@ -95,7 +95,9 @@ struct Int8Rounding {
   /// As activate() of the other forms of results.
   PROA_INLINE static VF hard_swish(VF v) { return activate(Act::kHardSwish, v); }
   PROA_INLINE VI operator()(VF v) const {
-    return round_to_int(quotient(min(highest, max(lowest, v)))) + zero;
+    // Without sign, as the smallest integer, which NaN rounds to, wraps around.
+    const VI whole = round_to_int(quotient(min(highest, max(lowest, v))));
+    return bit_cast<VI>(bit_cast<VU>(whole) + bit_cast<VU>(zero));
   }
 };
 

@@ -65,7 +65,7 @@ op(
     f"conv2d_int8(x, w, multiplier, bias?, residual?, *, {_GEOMETRY}, "
     f'act: {_ACT} = "none", out_scale: float = 0.0, dtype: dtype, '
     "residual_scale: float = 1.0, out_zero: int = 0, low: int = -127)",
-    shape="conv2d",
+    shape="conv2d_int8",
     layout="channels_last",
     dtypes=("int8",),
     out="attr",
@@ -85,7 +85,7 @@ op(
     f'linear_int8(x, w, multiplier, bias?, residual?, *, act: {_ACT} = "none", '
     "out_scale: float = 0.0, dtype: dtype, residual_scale: float = 1.0, "
     "out_zero: int = 0, low: int = -127)",
-    shape="linear",
+    shape="linear_int8",
     dtypes=("int8",),
     out="attr",
     grad=None,
