@@ -24,11 +24,8 @@ def main(engine: str, name: str, precision: str, threads: str, folder: str) -> N
     import numpy as np
     from peak import resident
 
-    if engine != "proa":
-        # The import is no part of the load.
-        __import__(engine)
-    else:
-        __import__("proa_inference")
+    # The import is no part of the load.
+    __import__("proa_inference" if engine.startswith("proa") else engine)
     model = infer_models.BY_NAME[name]
     files = infer_models.files_of(model, precision, Path(folder))
     names = [spec.name for spec in model.specs()]

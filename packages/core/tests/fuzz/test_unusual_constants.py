@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from proa.errors import InvalidArgumentError
+from proa.errors import InvalidArgumentError, OutOfRangeError
 from proa.ir import Builder, to_bytes
 from proa.runtime import engine_from_bytes
 
@@ -48,3 +48,13 @@ def test_zeros_beyond_int8_are_refused(name: str, number: int) -> None:
         b.program.main.nodes[0].attrs[name] = number
         with pytest.raises(InvalidArgumentError):
             engine_from_bytes(to_bytes(b.program))
+
+
+def test_pivots_that_are_no_rows_are_refused() -> None:
+    for pivot in (-(2**31), 0, 4):
+        b = Builder()
+        x = b.input("x", "float32", (3, 3))
+        b.output(b.permute_rows(x, b.constant(np.array([1, pivot, 3], np.int32))))
+        engine = engine_from_bytes(to_bytes(b.program))
+        with pytest.raises(OutOfRangeError):
+            engine.run([np.ones((3, 3), np.float32)])

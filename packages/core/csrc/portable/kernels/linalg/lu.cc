@@ -137,7 +137,7 @@ Status permute_rows(const Call& c) {
     const int32_t* pivots = where.as<int32_t>() + stack.at(where, 1, i);
     for (int64_t k = 0; k < count; ++k) {
       const int64_t row = back ? count - 1 - k : k;
-      const int64_t other = pivots[row * where.stride[where.rank - 1]] - 1;
+      const int64_t other = int64_t{pivots[row * where.stride[where.rank - 1]]} - 1;
       if (other < 0 || other >= m) return Status::kOutOfRange;
       if (other != row) swap_rows(a + row * n, a + other * n, n);
     }
