@@ -58,3 +58,15 @@ def test_pivots_that_are_no_rows_are_refused() -> None:
         engine = engine_from_bytes(to_bytes(b.program))
         with pytest.raises(OutOfRangeError):
             engine.run([np.ones((3, 3), np.float32)])
+
+
+@pytest.mark.parametrize("scale", [5e-324, 1e-30])
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_a_tiny_scale_of_resize_leads_to_the_last_element(
+    scale: float, mode: str
+) -> None:
+    b = Builder()
+    x = b.input("x", "float32", (4,))
+    b.output(b.resize_axis(x, axis=0, size=3, scale=scale, mode=mode))
+    (y,) = engine_from_bytes(to_bytes(b.program)).run([np.float32([1, 2, 3, 4])])
+    np.testing.assert_allclose(y[1:], [4, 4], rtol=1e-5)

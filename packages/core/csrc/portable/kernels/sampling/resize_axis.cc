@@ -72,7 +72,8 @@ Resampling resampling_of(const A& a, int64_t size, int64_t count) {
   Resampling r = {size, count, 0, a.mode, a.corners != 0, a.half != 0};
   if (count > 1) {
     r.ratio = static_cast<double>(size) / static_cast<double>(count);
-    if (a.scale > 0) r.ratio = 1 / a.scale;
+    // Within what positions of a step may count; a larger one leaves the axis as well.
+    if (a.scale > 0) r.ratio = a.scale < 1.0 / INT32_MAX ? INT32_MAX : 1 / a.scale;
     if (r.corners) r.ratio = static_cast<double>(size - 1) / static_cast<double>(count - 1);
   }
   return r;
