@@ -181,3 +181,21 @@ def test_a_shape_that_the_op_does_not_give_is_refused() -> None:
         match="the shapes in the file are those that the op infers",
     ):
         _core.Engine.from_bytes(to_bytes(program))
+
+
+def test_a_constant_in_the_graph_is_refused() -> None:
+    data = bytearray(model_file())
+    start = int.from_bytes(data[:8], "little") + 8
+    size = graph_end(bytes(data)) - start
+    # The third table has the values, 88 bytes each, the data's offset from byte 72.
+    values, count = struct.unpack_from("<II", data, start + 40 + 8 * 2)
+    for at in range(start + values, start + values + 88 * count, 88):
+        (kind,) = struct.unpack_from("<B", data, at + 6)
+        if kind >= 2:
+            struct.pack_into("<Q", data, at + 72, (size - 1) // 64 * 64)
+            break
+    changed = signed(bytes(data))
+    with pytest.raises(InvalidArgumentError, match="behind the graph"):
+        from_bytes(changed)
+    with pytest.raises(InvalidArgumentError, match="data is in the graph"):
+        _core.Engine.from_bytes(changed)

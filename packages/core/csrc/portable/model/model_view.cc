@@ -173,6 +173,7 @@ struct ModelChecker {
       return fail("a constant's data is outside the file");
     }
     if (v.data_offset % 64 != 0) return fail("a constant's data is not aligned to 64");
+    if (bytes > 0 && v.data_offset < graph_size) return fail("a constant's data is in the graph");
     return Status::kOk;
   }
 

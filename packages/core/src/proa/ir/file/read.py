@@ -146,8 +146,9 @@ class _Reader:
             count * kind.itemsize != size
             or offset % ALIGN
             or offset + size > len(self.data)
+            or (size > 0 and offset < self.size)
         ):
-            self.fail(f"the data of {value} inside, aligned", (offset, size))
+            self.fail(f"the data of {value} behind the graph, aligned", (offset, size))
         return np.frombuffer(self.data, kind, count, offset).reshape(value.shape)
 
     def pick(self, what: str, first: Any, count: Any, total: int) -> range:
