@@ -3,7 +3,7 @@
 An expression becomes states of an automaton (Thompson, 1968), of which all that a text
 can be in are followed at once. Python's `re` tries one way after another, which a model
 could make take for ever. There are no references to groups and no look-around, as in
-RE2, and here also no word boundaries and no classes of Unicode.
+RE2, and here also no classes of Unicode.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ _STATES, _REPEATS = 20_000, 1000
 _DIGITS, _SPACES = "0123456789", "\t\n\f\r "
 _WORD = _DIGITS + "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"
 _CLASSES = {"d": _DIGITS, "s": _SPACES, "w": _WORD}
+_PLACES = {"A": "begin", "z": "end", "b": "edge", "B": "inner"}
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "a": "\a"}
 _NAMED = {
     "alpha": _WORD[10:-1], "digit": _DIGITS, "alnum": _WORD[:-1], "word": _WORD,
@@ -34,7 +35,7 @@ class _Node:
 
     Attributes:
         kind: "one" (a character), "all" (parts in order), "any" (one of the parts),
-            "many", "begin" or "end" (of the text).
+            "many", "begin" or "end" (of the text), "edge" or "inner" (of a word).
         parts: The parts.
         test: Of "one": whether it is a character.
         low: Of "many": the smallest count.
@@ -192,8 +193,8 @@ class _Parser:
 
     def _escaped(self) -> _Node:
         letter = self._next()
-        if letter in "Az":
-            return _Node("begin" if letter == "A" else "end")
+        if letter in _PLACES:
+            return _Node(_PLACES[letter])
         if letter == "Q":
             end = self.text.find("\\E", self.at)
             quoted = self.text[self.at : end] if end >= 0 else self.text[self.at :]
@@ -290,7 +291,7 @@ class FullMatch:
             self._refuse()
         if node.kind == "one":
             return self._add(node.test, after)
-        if node.kind in ("begin", "end"):
+        if node.kind in _PLACES.values():
             return self._add(node.kind, after)
         if node.kind == "all":
             for part in reversed(node.parts):
@@ -311,8 +312,19 @@ class FullMatch:
             after = self._made(part, after)
         return after
 
-    def _reached(self, states: Iterable[int], begins: bool, ends: bool) -> set[int]:
-        """These states, and those that follow without a character."""
+    def _reached(self, states: Iterable[int], before: str, after: str) -> set[int]:
+        """These states, and those that follow without a character.
+
+        Args:
+            states: The states.
+            before: The character before; empty at the beginning.
+            after: The next character; empty at the end.
+        """
+        edge = (before in _WORD and before != "") != (after in _WORD and after != "")
+        holds: dict[Test | str | None, bool] = {
+            None: True, "begin": not before, "end": not after, "edge": edge,
+            "inner": not edge,
+        }  # fmt: skip
         found: set[int] = set()
         left = list(states)
         while left:
@@ -321,13 +333,12 @@ class FullMatch:
                 continue
             found.add(state)
             test, following = self._states[state]
-            holds = {None: True, "begin": begins, "end": ends}
-            if (test is None or isinstance(test, str)) and holds[test]:
+            if holds.get(test, False):
                 left += following
         return found
 
     def __call__(self, text: str) -> bool:
-        held = self._reached([self._first], True, not text)
+        held = self._reached([self._first], "", text[:1])
         for i, character in enumerate(text):
             following = [
                 state
@@ -335,7 +346,7 @@ class FullMatch:
                 if callable(test) and test(character)
                 for state in after
             ]
-            held = self._reached(following, False, i == len(text) - 1)
+            held = self._reached(following, character, text[i + 1 : i + 2])
             if not held:
                 return False
         return 0 in held
