@@ -6,8 +6,9 @@
 // For an x with few channels the transpose is computed: rows of taps, read in place from a padded
 // input, by vectors of dy; k runs along a line of pixels.
 // BF16 is multiplied by pairs of pixels, by AMX where it is in use: panels of dy are then rows of
-// pixels. The transpose takes pairs along a line, and widens BF16 if lines have an odd number of
-// pixels.
+// pixels, and few channels are no reason to transpose, as whole rows of a window are copied from a
+// padded input. The transpose takes pairs along a line, and widens BF16 if lines have an odd number
+// of pixels.
 #include <string.h>
 
 #include "proa/base/arith.h"
@@ -41,8 +42,9 @@ struct Job {
   int64_t size;          // bytes of a sum, and of a unit of panels: an element, or a pair
   int64_t lanes;         // of a vector
   bool direct;           // the transpose, from rows of taps
+  bool joined;           // few channels: rows of a window are contiguous in a padded copy of x
   int64_t window;        // taps and channels of a group
-  int64_t run;           // direct: of those, contiguous in memory
+  int64_t run;           // direct, joined: of those, contiguous in memory
   int64_t height, rows;  // outs in a panel of dy, panels
   int64_t width, cols;   // elements in a panel of patches, panels
   int64_t steps;         // pixels of a block, at most
@@ -88,26 +90,28 @@ int64_t sum_rows(const Job& j) { return j.direct ? j.window : j.c.outs; }
 
 void set_frames(Job* j) {
   const Convolution& c = j->c;
-  j->direct = c.depth < 16;
-  j->pairs = multiplies_bf16_pairs(j->dy.dtype) && (!j->direct || c.cols % 2 == 0);
-  j->x_shape = j->direct ? padded_shape(c) : unpadded_shape(c.x);
+  const bool few = c.depth < 16, pairs = multiplies_bf16_pairs(j->dy.dtype);
+  const bool contiguous = c.tap_w == 1 && c.x.shape[1] == c.depth;
+  j->joined = few && contiguous && pairs && product_micro_kernel(j->dy.dtype, pairs).takes_rows();
+  j->direct = few && !j->joined;
+  j->pairs = pairs && (!j->direct || c.cols % 2 == 0);
+  j->x_shape = few ? padded_shape(c) : unpadded_shape(c.x);
   j->x_shape.pixel = 0;
   j->dy_shape = {0, 0, c.rows, c.cols};
   // Tiles read an even number of rows, and whole vectors.
-  j->x_here = !j->direct && is_usable_in_place(c.x, j->x_shape);
+  j->x_here = !few && is_usable_in_place(c.x, j->x_shape);
   j->dy_here = is_usable_in_place(j->dy, j->dy_shape) &&
                (!j->direct || c.outs % micro_kernel(j->dy.dtype).lanes == 0);
   if (j->pairs) {  // as pixels are read, their channels need not be pairs too
-    j->x_here = !j->direct && c.x.stride[1] == 1;
-    if (!j->direct) j->x_shape.pixel = (c.x.shape[1] + 1) / 2 * 2;
+    j->x_here = !few && c.x.stride[1] == 1;
+    if (!few) j->x_shape.pixel = (c.x.shape[1] + 1) / 2 * 2;
     const View& dy = j->dy;
     j->dy_here =
         dy.stride[1] == 1 &&
         (!j->by_rows() || is_flat(*j, {nullptr, dy.stride[0], dy.stride[2], dy.stride[3]}));
     j->dy_shape.pixel = (j->dy.shape[1] + 1) / 2 * 2;
   }
-  const bool joined = c.tap_w == 1 && c.x.shape[1] == c.depth;
-  j->run = joined ? c.taps_w * c.depth : c.depth;
+  j->run = contiguous ? c.taps_w * c.depth : c.depth;
 }
 
 void set_blocks(Job* j) {
@@ -270,12 +274,12 @@ void pack_tap(const Part& s, int64_t block, int64_t p, int64_t q, int64_t elemen
   for (int64_t i = 0; i < k;) {
     const Position at = position(j, s.first, s.begin(block) + i);
     const int64_t some = j.x_flat ? k : min(c.cols - at.w, k - i);
-    const int64_t h = at.h * c.step_h - c.top + p * c.tap_h;
-    const int64_t w = at.w * c.step_w - c.left + q * c.tap_w;
+    const int64_t h = at.h * c.step_h - (j.joined ? 0 : c.top) + p * c.tap_h;
+    const int64_t w = at.w * c.step_w - (j.joined ? 0 : c.left) + q * c.tap_w;
     const auto* from = static_cast<const Element<T>*>(j.x.data) + at.n * j.x.image + h * j.x.row +
                        w * j.x.pixel + s.group * c.depth + element;
     Columns in = {0, some};
-    if (!j.x_flat) in = columns_of(j, at.w, some, q);
+    if (!j.x_flat && !j.joined) in = columns_of(j, at.w, some, q);
     if (h < 0 || h >= j.x_shape.height) in = {some, some};
     if (in.first > 0) put_zeros(count, i, in.first, width, to);
     if (in.first < in.end)
@@ -291,15 +295,16 @@ template <class T>
 void pack_patches(const Part& s, int64_t col, int64_t block, int64_t width, T* panel) {
   const Job& j = s.j;
   const int64_t lane = col * j.width, lanes = min(j.window - lane, width);
-  const Convolution& c = j.c;
+  // What is contiguous: a tap, or a row of them.
+  const int64_t depth = j.joined ? j.run : j.c.depth, taps_w = j.joined ? 1 : j.c.taps_w;
   if (lanes < width)
     memset(static_cast<void*>(panel), 0,
            static_cast<size_t>(j.units(s.steps(block)) * width) * sizeof(T));
   // From left to right: what a part writes too much, the next one mends.
   for (int64_t x = 0; x < lanes;) {
-    const int64_t tap = (lane + x) / c.depth, e = lane + x - tap * c.depth, p = tap / c.taps_w;
-    const int64_t count = min(c.depth - e, lanes - x);
-    pack_tap(s, block, p, tap - p * c.taps_w, e, count, width, width - x, panel + x);
+    const int64_t tap = (lane + x) / depth, e = lane + x - tap * depth, p = tap / taps_w;
+    const int64_t count = min(depth - e, lanes - x);
+    pack_tap(s, block, p, tap - p * taps_w, e, count, width, width - x, panel + x);
     x += count;
   }
 }
@@ -378,8 +383,8 @@ PrefetchRanges prefetch_ranges(const Part& s, int64_t block, int64_t blocks) {
     next.from[0] = reinterpret_cast<const char*>(outs_of<T>(s, 0) + begin * j.padded_dy.pixel);
     next.bytes[0] = (end - begin) * j.padded_dy.pixel * kSize;
   }
-  const bool dense =
-      j.x.row == j.x.pixel * j.x_shape.width && j.x.image == j.x.row * j.x_shape.height;
+  const bool dense = !j.joined && j.x.row == j.x.pixel * j.x_shape.width &&
+                     j.x.image == j.x.row * j.x_shape.height;
   if (dense && c.step_h <= c.taps_h) {
     auto offset = [&](int64_t pixel) {
       const Position at = position(j, s.first, pixel);
@@ -502,10 +507,15 @@ void run(const Call& call, const Job& j, uint8_t* sums, uint8_t* scratch) {
   }
 }
 
-/// As pad_input, in strides of elements also by pairs; for the transpose, pairs of columns of x.
+/// As pad_input, in strides of elements also by pairs; of few channels as they are or, for the
+/// transpose, pairs of columns of x.
 PaddedInput read_input(const Call& call, const Job& j, const View& x, const PaddedShape& shape,
                        bool here, void* memory) {
   if (!j.pairs) return pad_input(call, x, shape, here, memory);
+  if (shape.pixel == 0 && j.joined) {
+    const int64_t pixel = x.shape[1], row = shape.width * pixel;
+    return {pad_input(call, x, shape, false, memory, true).data, shape.height * row, row, pixel};
+  }
   if constexpr (kHasBf16Pairs) {
     if (shape.pixel == 0) return pair_columns(call, x, shape, j.c.step_w, memory);
   }
