@@ -83,8 +83,11 @@ PROA_ACTIVATION(hard_swish, NoAttrs, x* limit(x + T(3), 0, 6) * T(1.0 / 6))
 
 // -- also for integers ---------------------------------------------------------------------------
 PROA_FUNCTOR_(relu_f, NoAttrs, (V x), x < V{} ? V{} : x)  // NaN stays
-PROA_KERNEL_(relu, {unary_loop<float, relu_f>, unary_loop<double, relu_f>,
-                    unary_loop<int32_t, relu_f>, unary_loop<int64_t, relu_f>})
+/// Of BF16 by its bits: negative numbers, -infinity included, are 0x8001 to 0xff80.
+PROA_FUNCTOR_(relu_bits, NoAttrs, (V x), x - constant<V>(0x8001) <= constant<V>(0x7f7f) ? V{} : x)
+PROA_KERNEL_(relu, Loops{unary_loop<float, relu_f>, unary_loop<double, relu_f>,
+                         unary_loop<int32_t, relu_f>, unary_loop<int64_t, relu_f>}
+                       .with_bf16(unary_loop<uint16_t, relu_bits>))
 
 // -- gradients: dy is x, and y the row's other array ----------------------------------------------
 /// A binary loop of slow functions: memory is prefetched while they are computed.
@@ -106,7 +109,13 @@ void slope_loop(void* const* p, int64_t n, const void* attrs) {
   PROA_FUNCTOR_(name##_f, Attrs, (V x, V y), expr) \
   PROA_KERNEL_(name, {slope_loop<name##_f>, plain_binary_loop<double, double, name##_f>})
 #define PROA_SLOPE(name, expr) PROA_SLOPE_WITH(name, NoAttrs, expr)
-PROA_SLOPE(relu_grad, y > V{} ? x : V{})
+PROA_FUNCTOR_(relu_grad_f, NoAttrs, (V x, V y), y > V{} ? x : V{})
+/// Positive numbers, infinity included, are 1 to 0x7f80.
+PROA_FUNCTOR_(relu_grad_bits, NoAttrs, (V x, V y),
+              y - constant<V>(1) <= constant<V>(0x7f7f) ? x : V{})
+PROA_KERNEL_(relu_grad,
+             Loops{slope_loop<relu_grad_f>, plain_binary_loop<double, double, relu_grad_f>}
+                 .with_bf16(binary_loop<uint16_t, relu_grad_bits>))
 // Takes complex numbers too: the slope of a holomorphic function, conjugated.
 PROA_INLINE C128 conj(C128 z) { return {z.re, -z.im}; }
 #define PROA_SLOPE_ALL(name, expr, complex_expr)                                                 \

@@ -3,11 +3,12 @@
 
 namespace proa::PROA_ISA {
 
-#define PROA_ARITHMETIC(name, expr)                                                     \
-  PROA_FUNCTOR_(name##_f, NoAttrs, (V x, V y), expr)                                    \
-  PROA_KERNEL_(name, {binary_loop<float, name##_f>, binary_loop<double, name##_f>,      \
-                      binary_loop<uint32_t, name##_f>, binary_loop<uint64_t, name##_f>, \
-                      plain_binary_loop<C128, C128, name##_f>})
+#define PROA_ARITHMETIC(name, expr)                                                          \
+  PROA_FUNCTOR_(name##_f, NoAttrs, (V x, V y), expr)                                         \
+  PROA_KERNEL_(name, Loops{binary_loop<float, name##_f>, binary_loop<double, name##_f>,      \
+                           binary_loop<uint32_t, name##_f>, binary_loop<uint64_t, name##_f>, \
+                           plain_binary_loop<C128, C128, name##_f>}                          \
+                         .with_bf16(binary_loop<BF16, name##_f>))
 PROA_ARITHMETIC(add, x + y)
 PROA_ARITHMETIC(sub, x - y)
 PROA_ARITHMETIC(mul, x* y)

@@ -28,6 +28,10 @@ template <>
 struct LaneOf<VL> {
   using type = int64_t;
 };
+template <>
+struct LaneOf<Vec<uint16_t>> {
+  using type = uint16_t;
+};
 template <class V>
 using Lane = typename LaneOf<V>::type;
 

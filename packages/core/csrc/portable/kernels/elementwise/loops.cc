@@ -330,6 +330,7 @@ Computed choose_loop(const Loops& loops, DType t) {
   if (!computes(t)) return {nullptr, t};
   const Computed f64 = {loops.f64, DType::kF64}, i64 = {loops.i64, DType::kI64};
   if (t == DType::kF64) return f64;
+  if (t == DType::kBF16 && loops.bf16 != nullptr) return {loops.bf16, t};
   if (is_floating(t)) return loops.f32 != nullptr ? Computed{loops.f32, DType::kF32} : f64;
   if (is_complex(t)) return {loops.c128, DType::kC128};
   if (t == DType::kI64) return i64;

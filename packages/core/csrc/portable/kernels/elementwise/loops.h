@@ -17,8 +17,9 @@ using DenseLoop = void (*)(void* const* p, int64_t n, const void* attrs);
 /// int32 in int64), or not in this build.
 struct Loops {
   DenseLoop f32, f64, i32, i64, c128;
-  DType c128_out;         // what the complex loop writes
-  bool bool_out = false;  // the loops write uint8_t 0 or 1
+  DenseLoop bf16 = nullptr;  // of BF16 as it is, without a copy in float
+  DType c128_out;            // what the complex loop writes
+  bool bool_out = false;     // the loops write uint8_t 0 or 1
 
   constexpr Loops(DenseLoop f32_, DenseLoop f64_ = nullptr, DenseLoop i32_ = nullptr,
                   DenseLoop i64_ = nullptr, DenseLoop c128_ = nullptr,
@@ -29,6 +30,12 @@ struct Loops {
         i64(computes(DType::kI64) || i32_ == nullptr ? i64_ : nullptr),
         c128(computes(DType::kC64) || computes(DType::kC128) ? c128_ : nullptr),
         c128_out(c128_out_) {}
+
+  constexpr Loops with_bf16(DenseLoop loop) const {
+    Loops all = *this;
+    all.bf16 = computes(DType::kBF16) ? loop : nullptr;
+    return all;
+  }
 };
 
 /// The dtype that `loops` computes elements of dtype `t` in, and the loop; null if there is none.
