@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 import proa
 from proa import static
-from proa.errors import InvalidArgumentError, MissingFileError
+from proa.errors import InvalidArgumentError, MissingFileError, NotFoundError
 from proa.migrate import fluid
 from proa.static import create_lod_tensor
 
@@ -185,6 +186,23 @@ def test_data_sets_are_read_from_local_files(tmp_path: Path, monkeypatch: Any) -
     assert len(list(train())) == 404 and len(list(test())) == 102
     features, price = next(train())
     assert features.shape == (13,) and price[0] == pytest.approx(rows[0, -1], rel=1e-5)
+    (tmp_path / "movielens").mkdir()
+    with zipfile.ZipFile(tmp_path / "movielens" / "ml-1m.zip", "w") as archive:
+        films = "1::Toy Story (1995)::Animation\n7::Heat (1995)::Action|Crime\n"
+        archive.writestr("ml-1m/movies.dat", films)
+        archive.writestr("ml-1m/users.dat", "3::F::1::10::48067\n2::M::56::16::70072\n")
+        archive.writestr("ml-1m/ratings.dat", "3::7::5::978300760\n" * 40)
+    movielens = fluid.dataset.movielens
+    assert (movielens.max_movie_id(), movielens.max_user_id()) == (7, 3)
+    assert movielens.max_job_id() == 16 and movielens.age_table[-1] == 56
+    assert sorted(movielens.movie_categories()) == ["Action", "Animation", "Crime"]
+    assert "heat" in movielens.get_movie_title_dict()
+    user, *_, rating = next(movielens.train()())
+    assert user == [3] and rating == [5.0]
+    assert movielens.user_info()[2].job_id == 16 and 7 in movielens.movie_info()
+    for read in (fluid.dataset.conll05.get_dict, fluid.dataset.voc2012.val):
+        with pytest.raises(NotFoundError, match="expected"):
+            read()
     check = fluid.dataset.readers.check_dictionary
     check("imdb.train", {"a": 0}, {"a": 0})
     with pytest.raises(InvalidArgumentError, match="own dictionary"):

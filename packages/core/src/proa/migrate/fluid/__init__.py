@@ -20,16 +20,18 @@ from proa.migrate.fluid import (
 from proa.migrate.fluid.average import WeightedAverage
 from proa.migrate.fluid.feeding import (
     DataFeeder,
+    LoDTensorArray,
     create_random_int_lodtensor,
+    cuda_pinned_places,
     memory_optimize,
     release_memory,
 )
 from proa.migrate.fluid.py_reader import EOFException
 
 __all__ = [
-    "DataFeeder", "EOFException", "WeightedAverage", "clip",
-    "create_random_int_lodtensor", "dataset", "dygraph", "io", "layers",
-    "memory_optimize", "metrics", "nets", "optimizer", "reader", "release_memory",
+    "DataFeeder", "EOFException", "LoDTensorArray", "WeightedAverage", "clip",
+    "create_random_int_lodtensor", "cuda_pinned_places", "dataset", "dygraph", "io",
+    "layers", "memory_optimize", "metrics", "nets", "optimizer", "reader", "release_memory",
 ]  # fmt: skip
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 import proa
+from proa.errors import UnavailableError
 from proa.static.program import Program
 from proa.static.variable import Variable
 from proa.tensor.lod import LoDTensor, create_lod_tensor
@@ -75,6 +76,21 @@ def create_random_int_lodtensor(
     rows = np.random.randint(low, high + 1, shape).astype("int64")
     made: LoDTensor = create_lod_tensor(rows, recursive_seq_lens)
     return made
+
+
+class LoDTensorArray(list[Any]):
+    """A list of tensors on the host."""
+
+
+def cuda_pinned_places(device_count: int | None = None) -> NoReturn:
+    """Refused, as by 1.x where there is no GPU.
+
+    Raises:
+        UnavailableError: Always.
+    """
+    raise UnavailableError(
+        "[cuda_pinned_places] expected a GPU, got a build for the CPU alone"
+    )
 
 
 def memory_optimize(

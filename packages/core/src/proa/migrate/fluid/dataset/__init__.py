@@ -6,19 +6,21 @@ The data sets of `vision.datasets` and `text` find the files: nothing is downloa
 from proa.base.public import publish as _publish
 from proa.migrate.fluid.dataset import (
     cifar,
+    conll05,
     flowers,
     imdb,
     imikolov,
     mnist,
     movielens,
     uci_housing,
+    voc2012,
     wmt14,
     wmt16,
 )
 
 __all__ = [
-    "cifar", "flowers", "imdb", "imikolov", "mnist", "movielens", "uci_housing",
-    "wmt14", "wmt16",
+    "cifar", "conll05", "flowers", "imdb", "imikolov", "mnist", "movielens",
+    "uci_housing", "voc2012", "wmt14", "wmt16",
 ]  # fmt: skip
 
 

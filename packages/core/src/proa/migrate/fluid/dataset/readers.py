@@ -41,6 +41,11 @@ def ids(sequence: Any) -> list[int]:
     return [int(n) for n in np.asarray(sequence).reshape(-1)]
 
 
+def id_lists(*entries: Any) -> tuple[list[int], ...]:
+    """Each of several sequences of numbers as a list."""
+    return tuple(map(ids, entries))
+
+
 def check_dictionary(where: str, given: Any, own: Any) -> None:
     """Refuse words with other numbers than the data set's.
 

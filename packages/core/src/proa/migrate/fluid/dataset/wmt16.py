@@ -19,6 +19,14 @@ def _reader(mode: str, source: int, target: int, language: str) -> Reader:
     return reader_of(data, _sample)
 
 
+def get_dict(lang: str, dict_size: int, reverse: bool = False) -> Any:
+    """The dictionary of "en" or "de": numbers of words, or in reverse."""
+    data = WMT16(
+        mode="test", src_dict_size=dict_size, trg_dict_size=dict_size, lang=lang
+    )
+    return data.get_dict(lang, reverse)
+
+
 def train(src_dict_size: int, trg_dict_size: int, src_lang: str = "en") -> Reader:
     """The reader of sentences to train with."""
     return _reader("train", src_dict_size, trg_dict_size, src_lang)
