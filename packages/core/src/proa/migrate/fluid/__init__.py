@@ -31,7 +31,8 @@ from proa.migrate.fluid.py_reader import EOFException
 __all__ = [
     "DataFeeder", "EOFException", "LoDTensorArray", "WeightedAverage", "clip",
     "create_random_int_lodtensor", "cuda_pinned_places", "dataset", "dygraph", "io",
-    "layers", "memory_optimize", "metrics", "nets", "optimizer", "reader", "release_memory",
+    "layers", "memory_optimize", "metrics", "nets", "optimizer", "reader",
+    "release_memory",
 ]  # fmt: skip
 
 

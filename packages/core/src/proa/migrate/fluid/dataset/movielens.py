@@ -50,7 +50,7 @@ def max_user_id() -> int:
 
 def max_job_id() -> int:
     """The greatest number of a job."""
-    return max(user.job_id for user in user_info().values())
+    return max(int(user.job_id) for user in user_info().values())
 
 
 def train() -> Reader:
