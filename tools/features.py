@@ -47,8 +47,8 @@ where a capability names Windows or macOS.
 #: Capabilities that no test of a package shows, and why.
 ABSENT = {
     "L164": "Programs of 1.x run after the [migration tool](migration.md) has changed "
-    "them, not as they are, and 16 of 648 names have a note of what to write in place of a "
-    "rule ([names](migration-names.md)). Tests of L167 train whole programs.",
+    "them, not as they are, and 16 of 648 names have a note of what to write in place "
+    "of a rule ([names](migration-names.md)). Tests of L167 train whole programs.",
     "L332": "`nox -s variants -- light` builds the wheels without AVX, uses each on an "
     "emulated CPU of 2008 and holds them to budgets; a build is too long for a test.",
     "L342": "Python 3.9 has had no security updates since October 2025: wheels are for "
