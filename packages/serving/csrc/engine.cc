@@ -40,9 +40,12 @@ void open_epoll(Engine* self) {
 }
 
 PyObject* engine_new(PyTypeObject* type, PyObject* args, PyObject*) {
-  PyObject *call_soon, *on_error;
+  PyObject *call_soon, *on_error, *budget = nullptr, *seconds = nullptr;
   Py_ssize_t bytes;
-  if (!PyArg_ParseTuple(args, "OOn:Engine", &call_soon, &on_error, &bytes)) return nullptr;
+  if (!PyArg_ParseTuple(args, "OOn|OO!:Engine", &call_soon, &on_error, &bytes, &budget,
+                        &PyDict_Type, &seconds)) {
+    return nullptr;
+  }
   if (bytes < 1) {
     PyErr_Format(PyExc_ValueError, "[Engine] expected a buffer of 1 byte or more, got %zd", bytes);
     return nullptr;
@@ -51,6 +54,8 @@ PyObject* engine_new(PyTypeObject* type, PyObject* args, PyObject*) {
   if (self == nullptr) return nullptr;
   self->call_soon = Py_NewRef(call_soon);
   self->on_error = Py_NewRef(on_error);
+  self->budget = seconds == nullptr ? nullptr : Py_NewRef(budget);
+  self->seconds = Py_XNewRef(seconds);
   self->settled = new std::vector<Engine::Settled>;
   open_epoll(self);
   if (self->epoll < 0) PyErr_SetFromErrno(PyExc_OSError);
@@ -68,6 +73,8 @@ int engine_traverse(Engine* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   Py_VISIT(self->call_soon);
   Py_VISIT(self->on_error);
+  Py_VISIT(self->budget);
+  Py_VISIT(self->seconds);
   Py_VISIT(self->transports);
   if (self->settled != nullptr) {
     for (const Engine::Settled& held : *self->settled) Py_VISIT(held.callback);
@@ -78,6 +85,8 @@ int engine_traverse(Engine* self, visitproc visit, void* arg) {
 int engine_clear(Engine* self) {
   Py_CLEAR(self->call_soon);
   Py_CLEAR(self->on_error);
+  Py_CLEAR(self->budget);
+  Py_CLEAR(self->seconds);
   Py_CLEAR(self->transports);
   if (self->settled != nullptr) {
     std::vector<Engine::Settled> held;
@@ -131,6 +140,13 @@ void run_settled(Engine* self) {
   std::vector<Engine::Settled> due;
   due.swap(*self->settled);  // a callback may make more
   for (const Engine::Settled& each : due) {
+    if (PyObject_TypeCheck(each.callback, arrival_type)) {
+      if (!settle_arrival(reinterpret_cast<Arrival*>(each.callback), each.sent)) {
+        report(self, nullptr);
+      }
+      Py_DECREF(each.callback);
+      continue;
+    }
     PyObject* result = PyObject_CallOneArg(each.callback, each.sent ? Py_True : Py_False);
     if (result == nullptr) report(self, nullptr);
     Py_XDECREF(result);
@@ -198,7 +214,8 @@ PyType_Slot slots[] = {
     {Py_tp_clear, reinterpret_cast<void*>(engine_clear)},
     {Py_tp_methods, methods},
     {Py_tp_getset, properties},
-    {Py_tp_doc, const_cast<char*>("Engine(call_soon, on_error, bytes): sockets of one listener.")},
+    {Py_tp_doc, const_cast<char*>("Engine(call_soon, on_error, bytes, budget, seconds): sockets of "
+                                  "one listener.")},
     {0, nullptr}};
 
 }  // namespace

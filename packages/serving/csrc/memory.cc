@@ -58,9 +58,7 @@ struct Memory {
   Py_ssize_t size;
 };
 
-PyObject* memory_new(PyTypeObject* type, PyObject* args, PyObject*) {
-  Py_ssize_t size, skip;
-  if (!PyArg_ParseTuple(args, "nn:Memory", &size, &skip)) return nullptr;
+Memory* allocate(PyTypeObject* type, Py_ssize_t size, Py_ssize_t skip) {
   constexpr Py_ssize_t kMax = PY_SSIZE_T_MAX / 2;
   if (size < 0 || skip < 0 || size > kMax) {
     PyErr_Format(PyExc_ValueError, "[Memory] expected sizes of 0 or more, got %zd and %zd", size,
@@ -73,12 +71,19 @@ PyObject* memory_new(PyTypeObject* type, PyObject* args, PyObject*) {
   self->block = take(wanted);
   if (self->block.start == nullptr) {
     Py_DECREF(self);
-    return PyErr_NoMemory();
+    PyErr_NoMemory();
+    return nullptr;
   }
   const size_t over = static_cast<size_t>(skip) % kAlignment;
   self->start = self->block.start + (over ? kAlignment - over : 0);
   self->size = size;
-  return reinterpret_cast<PyObject*>(self);
+  return self;
+}
+
+PyObject* memory_new(PyTypeObject* type, PyObject* args, PyObject*) {
+  Py_ssize_t size, skip;
+  if (!PyArg_ParseTuple(args, "nn:Memory", &size, &skip)) return nullptr;
+  return reinterpret_cast<PyObject*>(allocate(type, size, skip));
 }
 
 void memory_dealloc(Memory* self) {
@@ -101,6 +106,14 @@ PyType_Slot slots[] = {
     {0, nullptr}};
 
 }  // namespace
+
+PyTypeObject* memory_type = nullptr;
+
+PyObject* new_memory(Py_ssize_t size, Py_ssize_t skip, char** start) {
+  Memory* found = allocate(memory_type, size, skip);
+  if (found != nullptr) *start = found->start;
+  return reinterpret_cast<PyObject*>(found);
+}
 
 PyType_Spec memory_spec = {"proa_serving._native.Memory", sizeof(Memory), 0, Py_TPFLAGS_DEFAULT,
                            slots};

@@ -1,4 +1,5 @@
 #include "engine.h"
+#include "inbox.h"
 #include "memory.h"
 
 namespace proa::serving {
@@ -22,23 +23,27 @@ PyModuleDef definition = {PyModuleDef_HEAD_INIT,
 
 PyMODINIT_FUNC PyInit__native() {
   using namespace proa::serving;
+  struct {
+    const char* name;
+    PyType_Spec* spec;
+    PyTypeObject** type;  // kept for the process
+  } types[] = {{"Memory", &memory_spec, &memory_type},          {"Engine", &engine_spec, nullptr},
+               {"Transport", &transport_spec, &transport_type}, {"Inbox", &inbox_spec, &inbox_type},
+               {"Arrival", &arrival_spec, &arrival_type},       {"Lane", &lane_spec, &lane_type}};
   PyObject* module = PyModule_Create(&definition);
   if (module == nullptr) return nullptr;
-  PyObject* engine = PyType_FromSpec(&engine_spec);
-  PyObject* transport = PyType_FromSpec(&transport_spec);
-  PyObject* memory = PyType_FromSpec(&memory_spec);
-  if (engine == nullptr || transport == nullptr || memory == nullptr ||
-      PyModule_AddObjectRef(module, "Memory", memory) != 0 ||
-      PyModule_AddObjectRef(module, "Engine", engine) != 0 ||
-      PyModule_AddObjectRef(module, "Transport", transport) != 0) {
-    Py_XDECREF(engine);
-    Py_XDECREF(transport);
-    Py_XDECREF(memory);
-    Py_DECREF(module);
-    return nullptr;
+  for (const auto& each : types) {
+    PyObject* made = PyType_FromSpec(each.spec);
+    if (made == nullptr || PyModule_AddObjectRef(module, each.name, made) != 0) {
+      Py_XDECREF(made);
+      Py_DECREF(module);
+      return nullptr;
+    }
+    if (each.type == nullptr) {
+      Py_DECREF(made);
+    } else {
+      *each.type = reinterpret_cast<PyTypeObject*>(made);
+    }
   }
-  transport_type = reinterpret_cast<PyTypeObject*>(transport);  // kept for the process
-  Py_DECREF(engine);
-  Py_DECREF(memory);
   return module;
 }

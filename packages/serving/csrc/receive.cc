@@ -64,6 +64,7 @@ bool ended(Transport* self, ssize_t count, bool* ok) {
 
 bool give(Transport* self, ssize_t count) {
   self->expects = false;
+  if (self->arrival != nullptr) self->mixed = true;
   PyObject* number = PyLong_FromSsize_t(count);
   if (number == nullptr) return false;
   PyObject* result = PyObject_CallOneArg(self->buffer_updated, number);
@@ -152,6 +153,46 @@ PyObject* call_fast(PyObject* answer, const char* text, const HeadPattern::Found
   return parts;
 }
 
+/// Continues with `arrival`, of which more has come, for a worker or the protocol; false with a
+/// Python error.
+bool advance_arrival(Transport* self) {
+  Arrival* arrival = self->arrival;
+  if (!charge(self->engine, arrival)) return !PyErr_Occurred() && give_to_protocol(arrival);
+  if (arrival->size < arrival->length) return true;
+  const int posted = post(arrival);
+  return posted ? posted > 0 : give_to_protocol(arrival);
+}
+
+/// Begins to receive a request for workers, if it is one of `known`; the bytes of it that are
+/// there, 0 if it is none, or -1 with an error.
+ssize_t begin_arrival(Transport* self, const KnownHead& known, const char* head,
+                      const HeadPattern::Found& found, size_t arrived) {
+  if (known.texts.empty() || !found.has_text || arrived < found.text) return 0;
+  const char* body = head + found.head;
+  const KnownText* text = nullptr;
+  for (const KnownText& each : known.texts) {
+    if (each.length != found.body || each.text.size() != found.text || !each.lane->open) continue;
+    if (memcmp(each.text.data(), body, found.text) != 0) continue;
+    text = &each;
+    break;
+  }
+  if (text == nullptr || self->engine->budget == nullptr) return 0;
+  Arrival* arrival = new_arrival(text->lane, self, known.give, static_cast<Py_ssize_t>(found.body),
+                                 static_cast<Py_ssize_t>(found.text));
+  if (arrival == nullptr) return -1;
+  const size_t size = arrived < found.body ? arrived : found.body;
+  memcpy(arrival->data, body, size);
+  arrival->size = static_cast<Py_ssize_t>(size);
+  arrival->head->assign(head, found.head);
+  self->arrival = arrival;
+  self->mixed = false;
+  self->expects = false;
+  self->large = size < found.body;
+  if (!advance_arrival(self)) return -1;
+  if (self->arrival == arrival && size < found.body && !enter_phase(self, "body")) return -1;
+  return static_cast<ssize_t>(found.head + size);
+}
+
 /// As `answer_pattern`, for a request with a head that is known. The protocol may take it without
 /// an answer, or as far as it has arrived.
 ssize_t answer_head(Transport* self, const char* buffer, size_t begin, size_t size) {
@@ -166,6 +207,9 @@ ssize_t answer_head(Transport* self, const char* buffer, size_t begin, size_t si
   const size_t body = begin + found.head, arrived = size - body;
   const bool whole = found.body <= arrived;
   const size_t end = body + (whole ? found.body : arrived);
+  self->last_head = static_cast<size_t>(known - self->heads->data());
+  const ssize_t begun = begin_arrival(self, *known, buffer + begin, found, arrived);
+  if (begun != 0) return begun;
   PyObject* take = Py_NewRef(known->take);  // the calls may forget what is known
   PyObject* parts = Py_NewRef(Py_None);
   if (whole && found.has_text && known->answer != Py_None) {
@@ -240,6 +284,26 @@ bool receive_into_protocol(Transport* self, bool* full) {
   return give(self, count);
 }
 
+/// As `receive_into_protocol`, of a request that is received for a worker.
+bool receive_arrival(Transport* self) {
+  Arrival* arrival = self->arrival;
+  const auto room = static_cast<size_t>(arrival->length - arrival->size);
+  auto* held = reinterpret_cast<PyObject*>(arrival);
+  Py_INCREF(held);
+  const ssize_t count = receive_all(self->fd, arrival->data + arrival->size, room);
+  bool ok;
+  if (!ended(self, count, &ok)) {
+    arrival->size += count;
+    ok = self->arrival != arrival || advance_arrival(self);
+  }
+  Py_DECREF(held);
+  return ok;
+}
+
+bool is_receiving(const Transport* self) {
+  return self->arrival != nullptr && self->arrival->size < self->arrival->length;
+}
+
 bool call_plainly(PyObject* object, const char* method) {
   PyObject* result = PyObject_CallMethod(object, method, nullptr);
   Py_XDECREF(result);
@@ -280,6 +344,10 @@ bool on_ready(Transport* self, uint32_t events) {
   bool full = true;  // there may be more
   for (int left = kReads; left && full && self->reading && !self->closing && !self->lost; --left) {
     full = false;
+    if (is_receiving(self)) {
+      if (!receive_arrival(self)) return false;
+      continue;
+    }
     const bool is_known = self->expects && !(self->known->empty() && self->heads->empty());
     if (!(is_known ? receive_known(self, &full) : receive_into_protocol(self, &full))) return false;
   }

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -18,10 +19,21 @@ constexpr size_t kMaxKnown = 8;
 void clear_heads(Transport* self) {
   std::vector<KnownHead> held;
   held.swap(*self->heads);
+  self->last_head = SIZE_MAX;
   for (KnownHead& head : held) {
     Py_DECREF(head.answer);
     Py_DECREF(head.take);
+    Py_DECREF(head.give);
+    for (KnownText& text : head.texts) Py_DECREF(reinterpret_cast<PyObject*>(text.lane));
   }
+}
+
+/// Drops the request that is received without the protocol, which is about to end anyway.
+void drop_arrival(Transport* self) {
+  if (self->arrival == nullptr || self->arrival->size == self->arrival->length) return;
+  release(self->engine, self->arrival);
+  Py_CLEAR(self->arrival->transport);
+  Py_CLEAR(self->arrival);
 }
 
 void forget_protocol(Transport* self) {
@@ -45,13 +57,17 @@ int transport_traverse(Transport* self, visitproc visit, void* arg) {
     for (const KnownHead& head : *self->heads) {
       Py_VISIT(head.answer);
       Py_VISIT(head.take);
+      Py_VISIT(head.give);
+      for (const KnownText& text : head.texts) Py_VISIT(reinterpret_cast<PyObject*>(text.lane));
     }
   }
+  Py_VISIT(reinterpret_cast<PyObject*>(self->arrival));
   return 0;
 }
 
 int transport_clear(Transport* self) {
   forget_protocol(self);
+  Py_CLEAR(self->arrival);
   Py_CLEAR(self->engine);
   Py_CLEAR(self->socket);
   return 0;
@@ -105,6 +121,7 @@ PyObject* transport_writelines(Transport* self, PyObject* given) {
 
 PyObject* transport_write_eof(Transport* self, PyObject*) {
   if (self->closing || self->lost) Py_RETURN_NONE;
+  drop_arrival(self);  // No answer can follow.
   if (self->outbox->size()) {
     self->shuts = true;
   } else {
@@ -172,26 +189,6 @@ PyObject* transport_expect(Transport* self, PyObject*) {
   Py_RETURN_NONE;
 }
 
-/// Sends parts, if there is nothing before them and they are few enough not to release Python's
-/// lock, without which no other thread uses the transport. -1 with a Python error.
-int send_at_once(Transport* self, PyObject* const* parts, Py_ssize_t count) {
-  if (count == 0 || self->lost || self->closing || self->outbox->size()) return 0;
-  bool fits = true;
-  for (Py_ssize_t at = 0; at < count && fits; ++at) {
-    if (!self->outbox->put(parts[at])) {
-      self->outbox->clear();
-      return -1;
-    }
-    fits = self->outbox->size() <= Outbox::kLong;
-  }
-  if (!fits || self->outbox->flush(self->fd) == Outbox::Result::kFailed) {
-    self->outbox->clear();  // The event loop tries again, and finds out.
-    return 0;
-  }
-  if (self->outbox->size()) update_watch(self);
-  return 1;
-}
-
 PyObject* transport_answer(Transport* self, PyObject* args) {
   PyObject *given, *callback;
   if (!PyArg_ParseTuple(args, "OO:answer", &given, &callback)) return nullptr;
@@ -257,9 +254,9 @@ PyObject* transport_learn(Transport* self, PyObject* args) {
 PyObject* transport_learn_head(Transport* self, PyObject* args) {
   const char* text;
   Py_ssize_t size;
-  PyObject *names, *answer, *take;
-  if (!PyArg_ParseTuple(args, "y#O!OO:learn_head", &text, &size, &PyTuple_Type, &names, &answer,
-                        &take)) {
+  PyObject *names, *answer, *take, *give;
+  if (!PyArg_ParseTuple(args, "y#O!OOO:learn_head", &text, &size, &PyTuple_Type, &names, &answer,
+                        &take, &give)) {
     return nullptr;
   }
   std::vector<std::string> read;
@@ -273,7 +270,31 @@ PyObject* transport_learn_head(Transport* self, PyObject* args) {
   const std::string head(text, static_cast<size_t>(size));
   if (self->lost || !pattern.learn(head, std::move(read))) Py_RETURN_FALSE;
   if (self->heads->size() >= kMaxKnown) clear_heads(self);
-  self->heads->push_back({std::move(pattern), Py_NewRef(answer), Py_NewRef(take)});
+  self->heads->push_back(
+      {std::move(pattern), Py_NewRef(answer), Py_NewRef(take), Py_NewRef(give), {}});
+  Py_RETURN_TRUE;
+}
+
+PyObject* transport_learn_text(Transport* self, PyObject* args) {
+  const char* text;
+  Py_ssize_t size, length;
+  PyObject* lane;
+  if (!PyArg_ParseTuple(args, "y#nO!:learn_text", &text, &size, &length, lane_type, &lane)) {
+    return nullptr;
+  }
+  if (self->lost || length < size || self->last_head >= self->heads->size()) Py_RETURN_FALSE;
+  std::vector<KnownText>& texts = (*self->heads)[self->last_head].texts;
+  KnownText known{std::string(text, static_cast<size_t>(size)), static_cast<size_t>(length),
+                  reinterpret_cast<Lane*>(Py_NewRef(lane))};
+  auto old = texts.begin();
+  while (old != texts.end() && old->text != known.text) ++old;
+  if (old == texts.end() && texts.size() >= kMaxKnown) old = texts.begin();
+  if (old == texts.end()) {
+    texts.push_back(std::move(known));
+  } else {
+    std::swap(*old, known);
+    Py_DECREF(reinterpret_cast<PyObject*>(known.lane));
+  }
   Py_RETURN_TRUE;
 }
 
@@ -299,7 +320,11 @@ PyMethodDef methods[] = {
     {"learn", reinterpret_cast<PyCFunction>(transport_learn), METH_VARARGS,
      "learn(text, literals, tail, streams, answer): answer requests like text by answer."},
     {"learn_head", reinterpret_cast<PyCFunction>(transport_learn_head), METH_VARARGS,
-     "learn_head(head, names, answer, take): take requests with such a head; whether it can be."},
+     "learn_head(head, names, answer, take, give): take requests with such a head; whether it can "
+     "be."},
+    {"learn_text", reinterpret_cast<PyCFunction>(transport_learn_text), METH_VARARGS,
+     "learn_text(text, length, lane): receive requests with this JSON for workers, after the head "
+     "of the known one that came last."},
     {"answer", reinterpret_cast<PyCFunction>(transport_answer), METH_VARARGS,
      "answer(parts, callback): send buffers now if that can be, from any thread, and have "
      "callback(sent) called on the event loop."},
@@ -351,8 +376,27 @@ void update_watch(Transport* self) {
   if (epoll_ctl(self->engine->epoll, change, self->fd, &event) == 0) self->watched = wanted;
 }
 
+int send_at_once(Transport* self, PyObject* const* parts, Py_ssize_t count) {
+  if (count == 0 || self->lost || self->closing || self->outbox->size()) return 0;
+  bool fits = true;
+  for (Py_ssize_t at = 0; at < count && fits; ++at) {
+    if (!self->outbox->put(parts[at])) {
+      self->outbox->clear();
+      return -1;
+    }
+    fits = self->outbox->size() <= Outbox::kLong;
+  }
+  if (!fits || self->outbox->flush(self->fd) == Outbox::Result::kFailed) {
+    self->outbox->clear();  // The event loop tries again, and finds out.
+    return 0;
+  }
+  if (self->outbox->size()) update_watch(self);
+  return 1;
+}
+
 void lose(Transport* self, int error) {
   if (self->lost) return;
+  drop_arrival(self);
   self->closing = true;
   self->outbox->clear();
   self->reading = false;
@@ -400,6 +444,7 @@ PyObject* connect_transport(Engine* engine, PyObject* socket, PyObject* protocol
   self->outbox = new Outbox;
   self->known = new std::vector<Known>;
   self->heads = new std::vector<KnownHead>;
+  self->last_head = SIZE_MAX;
   self->get_buffer = PyObject_GetAttrString(protocol, "get_buffer");
   self->buffer_updated = PyObject_GetAttrString(protocol, "buffer_updated");
   auto* held = reinterpret_cast<PyObject*>(self);

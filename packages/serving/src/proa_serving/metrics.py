@@ -15,7 +15,7 @@ from collections.abc import Callable
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from proa_serving.schedule.queue import Timing
+from proa_serving.schedule.job import Timing
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import HistogramMetricFamily
@@ -68,36 +68,57 @@ class ModelMetrics:
     """The metrics of one version of a model. Safe to use from any thread."""
 
     def __init__(self) -> None:
-        self.requests = dict.fromkeys(PROTOCOLS, 0)
+        self._requests = dict.fromkeys(PROTOCOLS, 0)
         self.failures: dict[tuple[str, str], int] = defaultdict(int)
         self.failed_seconds = 0.0
-        self.in_flight = 0
+        self._in_flight = 0
         self.cache_hits = 0
         self.cache_misses = 0
         self.last_ended = 0.0  # of time.monotonic
         # Runs and their seconds, by rows.
         self.batches: dict[int, tuple[int, float]] = {}
         self.queue_depth: Callable[[], float] = lambda: 0
+        self._arrivals: Callable[[], int] = lambda: 0
         self.request_seconds = Histogram(_SECONDS)
         self.queue_seconds = Histogram(_SECONDS)
         self.compute_seconds = Histogram(_SECONDS)
         self.batch_rows = Histogram(_ROWS)
         self._changing = threading.Lock()
 
-    def watch_queue(self, depth: Callable[[], float]) -> None:
-        """Call ``depth`` whenever metrics are collected."""
-        self.queue_depth = depth
+    def watch_queue(
+        self, depth: Callable[[], float], arrivals: Callable[[], int]
+    ) -> None:
+        """Call these whenever metrics are collected.
+
+        Args:
+            depth: What waits for a worker.
+            arrivals: What of it came by HTTP and was not given to :meth:`began` yet.
+        """
+        self.queue_depth, self._arrivals = depth, arrivals
+
+    @property
+    def in_flight(self) -> int:
+        """Requests without an answer."""
+        return self._in_flight + self._arrivals()
+
+    @property
+    def requests(self) -> dict[str, int]:
+        """Requests by protocol."""
+        return {
+            **self._requests,
+            "http": self._requests["http"] + self._arrivals(),
+        }
 
     def began(self, protocol: str) -> None:
         with self._changing:
-            self.requests[protocol] += 1
-            self.in_flight += 1
+            self._requests[protocol] += 1
+            self._in_flight += 1
 
     def withdrawn(self, protocol: str) -> None:
         """A request that began was given to another model."""
         with self._changing:
-            self.requests[protocol] -= 1
-            self.in_flight -= 1
+            self._requests[protocol] -= 1
+            self._in_flight -= 1
 
     def ended(self, began: float, timing: Timing | None = None) -> None:
         """A request that began at that time, of ``time.monotonic``, has ended.
@@ -110,13 +131,13 @@ class ModelMetrics:
             if timing is not None:
                 self.queue_seconds.observe(timing.queued)
             now = self.last_ended = time.monotonic()
-            self.in_flight -= 1
+            self._in_flight -= 1
             self.request_seconds.observe(now - began)
 
     def ran_at_once(self, protocol: str, began: float) -> None:
         """A request that began then was answered without a wait for a worker."""
         with self._changing:
-            self.requests[protocol] += 1
+            self._requests[protocol] += 1
             now = self.last_ended = time.monotonic()
             self.queue_seconds.observe(0.0)
             self.request_seconds.observe(now - began)

@@ -27,6 +27,14 @@ class FastAnswer(Protocol):
         """
         ...
 
+    def lane(self, owner: Any) -> Any:
+        """Where the native transport puts requests that wait for a worker.
+
+        Args:
+            owner: What their connections share.
+        """
+        ...
+
     def run_later(
         self, data: bytes | memoryview, answered: Answered
     ) -> WaitingRun | None:
@@ -61,6 +69,10 @@ class Answers(Protocol):
         ...
 
     def answer(self, request: Request) -> Reply | Coroutine[Any, Any, Reply]: ...
+
+    def known_path(self, request: Request) -> tuple[bytes, FastAnswer] | None:
+        """As :meth:`fast_path`, if a request like it was answered, to whomever."""
+        ...
 
     def fast_path(self, request: Request) -> tuple[bytes, FastAnswer] | None:
         """The JSON of a request that was answered, without its id, and what answers

@@ -57,6 +57,8 @@ _JSON_COST = 8
 # Threads that code JSON; more would only compete for Python's lock.
 _CODERS = 2
 _MAX_FAST_PATHS = 256
+# Method, target, JSON without its id, and bytes of all.
+_Key = tuple[bytes, bytes, bytes, int]
 # Answered without a key, as orchestrators have none.
 _HEALTH = (b"/v2/health/live", b"/v2/health/ready")
 
@@ -77,7 +79,7 @@ class HttpApp:
         self._config = service.config
         self._guard = guard
         self._controls = is_admin or self._config.model_control
-        self._fast_paths: dict[tuple[Any, ...], HttpFastPath] = {}
+        self._fast_paths: dict[_Key, HttpFastPath] = {}
         self._coders = ThreadPoolExecutor(_CODERS, "proa-serve-json")
         self._actions: dict[str, Callable[[Route, Request], Answer]] = {
             "server_metadata": self._server_metadata,
@@ -167,17 +169,30 @@ class HttpApp:
         except Exception as error:
             return Reply.of_failure(error)
 
-    def fast_path(self, request: Request) -> tuple[bytes, FastAnswer] | None:
-        """As :meth:`Answers.fast_path`: of inference with raw tensors, for anybody."""
-        headers, body = request.headers, request.data()
+    def known_path(self, request: Request) -> tuple[bytes, FastAnswer] | None:
+        """As :meth:`Answers.known_path`."""
+        if (split := self._split(request)) is None:
+            return None
+        found = self._fast_paths.get(split[0])
+        return (split[0][2], found) if found and found.path.is_current() else None
+
+    def _split(self, request: Request) -> tuple[_Key, bytes] | None:
+        """What others like it share, and its id; None where that must not matter."""
+        headers = request.headers
         said = headers.get(_LENGTH, b"")
         if not (self._guard.is_open and said.isdigit() and len(said) < 5):
             return None
-        if b"origin" in headers or b"content-encoding" in headers:
+        if headers.keys() & {b"origin", b"content-encoding"}:
             return None
-        text, given = without_id(bytes(body[: int(said)]))
-        key = (request.method, request.target, text, len(body))
-        found = self._fast_paths.get(key)
+        text, given = without_id(bytes(request.data()[: int(said)]))
+        return (request.method, request.target, text, len(request.data())), given
+
+    def fast_path(self, request: Request) -> tuple[bytes, FastAnswer] | None:
+        """As :meth:`Answers.fast_path`: of inference with raw tensors, for anybody."""
+        if (split := self._split(request)) is None:
+            return None
+        key, given = split
+        text, found = key[2], self._fast_paths.get(key)
         if found is None or not found.path.is_current():
             try:
                 found = self._new_fast_path(request, text, given)

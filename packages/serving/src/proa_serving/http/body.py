@@ -69,6 +69,14 @@ class Body:
         text = headers.get(_LENGTH, b"")
         return cls(length, int(text) if text.isdigit() and len(text) < 10 else 0)
 
+    @classmethod
+    def received(cls, view: memoryview, header_length: int, size: int) -> Body:
+        """A body of which ``size`` bytes are in ``view``, where all of it belongs."""
+        self = cls(None, header_length)
+        self.length, self.size = len(view), size
+        self._view = view
+        return self
+
     @property
     def in_place(self) -> bool:
         """Whether the rest may be received into :meth:`rest`."""

@@ -14,12 +14,9 @@ from proa_serving.http.body import IN_PLACE, Body, too_large
 from proa_serving.http.heads import KnownHeads, check_head, feed, oversize
 from proa_serving.http.messages import CONTINUE, Head, Reply, Request, send
 from proa_serving.http.repeats import HttpRepeats
+from proa_serving.http.timed import TimedConnection
 from proa_serving.http.waiting import WaitingAnswer
-from proa_serving.protocol.errors import (
-    InvalidRequestError,
-    ServingError,
-    SlowRequestError,
-)
+from proa_serving.protocol.errors import InvalidRequestError, ServingError
 from proa_serving.security.guard import address_of
 from proa_serving.transport.owner import Owner
 from proa_serving.transport.phases import (
@@ -30,14 +27,13 @@ from proa_serving.transport.phases import (
     IDLE,
     LINGER,
     NEW,
-    has_unread,
 )
-from proa_serving.transport.unread import Unread, unread_bytes
+from proa_serving.transport.unread import unread_bytes
 
 known_heads = KnownHeads()
 
 
-class HttpConnection(asyncio.BufferedProtocol):
+class HttpConnection(TimedConnection):
     """Serves one client.
 
     Small requests are received into a buffer that connections share, as parsing ends
@@ -50,90 +46,25 @@ class HttpConnection(asyncio.BufferedProtocol):
     """
 
     __slots__ = (
-        *("_blocked", "_client", "_deaf", "_head_bytes", "_in_place"),
-        *("_failure", "_loop", "_owner", "_parser", "_paused"),
-        *("_repeats", "_request", "_task", "_transport", "_unknown", "_unread"),
-        *("_waiting", "deadline", "health_only", "phase"),
+        *("_client", "_deaf", "_failure", "_head_bytes", "_in_place"),
+        *("_parser", "_paused", "_request", "_unknown", "_waiting"),
     )
 
     def __init__(
         self, owner: Owner[Answers], loop: asyncio.AbstractEventLoop, health_only: bool
     ) -> None:
-        self._owner, self._loop = owner, loop
-        self.health_only = health_only
-        self._transport: Any = None  # a Transport once connected
+        super().__init__(owner, loop, health_only)
         self._client = ""  # its address
         self._parser: Any = httptools.HttpRequestParser(self)
         self._request: Request | None = None  # what is being received
         self._waiting: deque[Request] = deque()  # complete, behind the one in progress
-        self._task: asyncio.Task[Reply] | WaitingAnswer | None = None
         self._in_place: Body | None = None  # where bytes go instead of to the parser
         self._head_bytes = 0
         self._unknown = b""  # the head that is parsed now, if it came whole
-        self._unread = Unread(owner.budget)
         self._deaf = False  # what the client writes is not read
         self._failure: ServingError | None = None  # answers what follows those waiting
-        self._blocked = self._paused = False  # writing, reading
-        self._repeats: HttpRepeats | None = None  # where the transport answers them
-        self._enter(NEW)
+        self._paused = False  # reading
         self._set_deadline()
-
-    # Time
-
-    def _enter(self, phase: str) -> None:
-        self.phase = phase
-        self.deadline = 0.0  # is set at the end of this iteration of the loop
-
-    def _set_deadline(self) -> None:
-        if not self.deadline:
-            self.deadline = self._loop.time() + self._owner.seconds[self.phase]
-
-    def expire(self) -> None:
-        """The client was too slow."""
-        phase, limit = self.phase, self._owner.seconds[self.phase]
-        if phase in (NEW, IDLE):
-            if has_unread(self._transport):
-                self._enter(phase)
-                self._set_deadline()
-            else:
-                self.close()
-        elif phase in (HEAD, BODY):
-            text = f"{phase} must arrive within {limit:g} s"
-            self._fail(SlowRequestError("request", text))
-            self._set_deadline()
-        elif not self._reads():
-            self.abort()
-
-    def _reads(self) -> bool:
-        """Whether the client has read of its answer; it has as long again then."""
-        left = unread_bytes(self._transport)
-        reads = self._blocked and self._unread.shrinks_to(left)
-        if reads:
-            self.deadline = self._loop.time() + self._owner.seconds[BLOCKED]
-        return reads
-
-    def close(self, how: str = "close") -> None:
-        """Close a connection that has nothing to answer."""
-        self._owner.forget(self)
-        if self._transport is None:
-            self.phase = LINGER
-        else:
-            getattr(self._transport, how)()
-
-    def abort(self) -> None:
-        """Close at once, whatever is in progress."""
-        self.close("abort")
-
-    def drain(self) -> None:
-        """The server stops; the next answer says that it is the last."""
-        if self._repeats is not None:
-            self._repeats.forget()
-            self._repeats = None
-
-    def cut(self) -> None:
-        """End the request in progress; it is answered that it was cut."""
-        if self._task is not None:
-            self._task.cancel()
 
     # The transport
 
@@ -142,7 +73,11 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._client = address_of(transport)
         if not (self.health_only or self._owner.draining):
             self._repeats = HttpRepeats.of(
-                transport, self._owner, self._take_native, self._touch
+                transport,
+                self._owner,
+                self._take_native,
+                self._give_native,
+                self._touch,
             )
         if self.phase is LINGER:  # Closed before it was there.
             self.abort()
@@ -150,9 +85,9 @@ class HttpConnection(asyncio.BufferedProtocol):
     def connection_lost(self, error: Exception | None) -> None:
         self._owner.forget(self)
         self.phase = LINGER
-        if self._task is not None:
+        if self.running is not None:
             # Not before it began: what it is to await would never be awaited.
-            self._loop.call_soon(self._task.cancel)
+            self._loop.call_soon(self.running.cancel)
         self._drop()
         self._unread.release()
         self._parser = None  # holds this connection too
@@ -246,6 +181,30 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._settle()
         return taken >= 0
 
+    def _give_native(self, head: Head, memory: Any, size: int, charged: int) -> None:
+        """Serve a request whose body the transport has received, or begun to."""
+        request = Request.of_head(head)
+        request.client, request.charged = self._client, charged
+        body = Body.received(memoryview(memory), head.skip, size)
+        request.body, self.running = body, None
+        try:
+            request.charge(self._owner.budget, size - charged)
+        except ServingError as error:
+            self._request = request
+            self._fail(error)
+            return
+        if body.rest():
+            self._request, self._in_place = request, body
+            self._enter(BODY)
+        elif self._blocked:
+            self._waiting.appendleft(request)
+            self._read(False)
+            self._enter(BLOCKED)
+        else:
+            self._start(request)
+            self._continue()
+        self._settle()
+
     def _touch(self) -> None:
         """The transport answered a request."""
         self.deadline = self._loop.time() + self._owner.seconds[IDLE]
@@ -336,7 +295,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         if request.body.length != 0 and self.phase is HEAD:
             self._enter(BODY)
         waits = headers.get(b"expect", b"").lower() == b"100-continue"
-        if waits and self._task is None and not self._waiting:
+        if waits and self.running is None and not self._waiting:
             self._transport.write(CONTINUE)
 
     def _admit_client(self, request: Request) -> None:
@@ -366,10 +325,10 @@ class HttpConnection(asyncio.BufferedProtocol):
         if request is None:
             return
         self._request = None
-        if self._task is not None or self._blocked:
+        if self.running is not None or self._blocked:
             self._waiting.append(request)
             self._read(False)
-            if self._task is None:
+            if self.running is None:
                 self._enter(BLOCKED)
         else:
             self._start(request)
@@ -378,9 +337,9 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def _start(self, request: Request) -> None:
         self._enter(BUSY)
-        known = self._repeats.begin(request, self._answered) if self._repeats else None
+        known = self._repeats.begin(request, self.answered) if self._repeats else None
         if isinstance(known, WaitingAnswer):
-            self._task = known
+            self.running = known
             return
         if known is not None:
             self._enter(IDLE)
@@ -396,19 +355,19 @@ class HttpConnection(asyncio.BufferedProtocol):
         if isinstance(answer, Reply):
             self._write(request, answer)
             return
-        self._task = self._loop.create_task(answer)
-        self._task.add_done_callback(lambda task: self._finish(request, task))
+        self.running = self._loop.create_task(answer)
+        self.running.add_done_callback(lambda task: self._finish(request, task))
 
     def _finish(self, request: Request, task: asyncio.Task[Reply]) -> None:
         if not task.cancelled():
-            self._answered(request, task.result())
+            self.answered(request, task.result())
             return
-        self._task = None
+        self.running = None
         request.release(self._owner.budget)
 
-    def _answered(self, request: Request, reply: Reply | None) -> None:
+    def answered(self, request: Request, reply: Reply | None) -> None:
         """The answer to the request in progress, unless it was sent or cancelled."""
-        self._task = None
+        self.running = None
         if self.phase is LINGER:  # The client is gone.
             request.release(self._owner.budget)
             return
@@ -454,7 +413,7 @@ class HttpConnection(asyncio.BufferedProtocol):
     def _fail(self, error: ServingError) -> None:
         """Answer a request of which the rest is not read, and close."""
         self._deaf = True
-        answering = self._task is not None or bool(self._waiting)
+        answering = self.running is not None or bool(self._waiting)
         request = self._request or Request()
         request.release(self._owner.budget)
         request.client = self._client

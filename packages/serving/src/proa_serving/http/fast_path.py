@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from proa_serving.http.answers import Answers
+from proa_serving.http.arrivals import HttpLane
 from proa_serving.http.body import Buffer
 from proa_serving.http.messages import Reply
 from proa_serving.models.fast_path import FastPath, RepeatedAnswers
@@ -11,6 +13,7 @@ from proa_serving.models.waiting import Answered, WaitingRun
 from proa_serving.protocol.errors import ServingError
 from proa_serving.protocol.messages import Array, InferRequest, InferResponse
 from proa_serving.protocol.rest import BINARY_TYPE, HEADER_LENGTH, encode_response
+from proa_serving.transport.owner import Owner
 
 _LENGTH = HEADER_LENGTH.lower()
 _ID = b'"id":"'
@@ -37,11 +40,12 @@ class HttpFastPath(RepeatedAnswers):
         given: Its id, if those that follow have one, of as many bytes.
     """
 
-    __slots__ = ("_given", "_texts")
+    __slots__ = ("_given", "_lane", "_texts")
 
     def __init__(self, path: FastPath, request: InferRequest, given: bytes) -> None:
         super().__init__(path, request)
         self._given = given
+        self._lane: HttpLane | None = None
         # Shapes of outputs, and what is before them: up to the id, and after it; the
         # first alone without one. Replaced as a whole, as threads share it.
         self._texts: _Texts | None = None
@@ -49,6 +53,12 @@ class HttpFastPath(RepeatedAnswers):
     def is_quick(self) -> bool:
         """As :meth:`FastPath.is_quick`."""
         return self.path.is_quick()
+
+    def lane(self, owner: Owner[Answers]) -> HttpLane:
+        """Where the native transport puts requests that wait for a worker."""
+        if self._lane is None or not self._lane.open:
+            self._lane = HttpLane(owner, self)
+        return self._lane
 
     def __call__(self, data: Buffer, given: bytes) -> Sequence[Part] | None:
         """The parts of the answer; None where the request goes another way."""
@@ -66,6 +76,20 @@ class HttpFastPath(RepeatedAnswers):
         self, outputs: Mapping[str, Array], given: bytes
     ) -> Sequence[Part]:
         """The parts of the answer with those outputs of the model that are wanted."""
+        texts = self._texts
+        if texts is None or given:
+            return self.encode(self.path.wanted(outputs), given)
+        parts: list[Part] = [texts[1]]
+        wanted = zip(self.path.outputs, self._dtypes, texts[0], strict=True)
+        for held, dtype, shape in wanted:
+            array = outputs[held.name]
+            if array.dtype is not dtype or array.shape != shape:
+                break
+            if not array.flags.c_contiguous:
+                break
+            parts.append(array)
+        else:
+            return parts
         return self.encode(self.path.wanted(outputs), given)
 
     def encode(self, arrays: Sequence[Array], given: bytes) -> Sequence[Part]:

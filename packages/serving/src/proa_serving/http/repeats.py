@@ -34,6 +34,9 @@ _MAX_HEADS = 8  # as the transport's
 # Serves a request with a head: False if it must be parsed after all. Where its body
 # begins in the buffer, and where what arrived ends.
 Take = Callable[[Head, int, int], bool]
+# Serves a request that was received as far as its body, of which so many bytes are
+# there, and so many charged.
+Give = Callable[[Head, Any, int, int], None]
 
 
 class HttpRepeats:
@@ -43,11 +46,12 @@ class HttpRepeats:
         repeats: Tells the transport.
         owner: What the connections share.
         take: Serves requests that have no answer here.
+        give: Serves requests that the transport received, and no worker takes.
         touch: Is called after each that the transport answered.
     """
 
     __slots__ = (
-        *("_heads", "_in_vain", "_owner", "_paths", "_repeats"),
+        *("_give", "_heads", "_in_vain", "_owner", "_paths", "_repeats"),
         *("_take", "_touch"),
     )
 
@@ -56,10 +60,11 @@ class HttpRepeats:
         repeats: Repeats,
         owner: Owner[Answers],
         take: Take,
+        give: Give,
         touch: Callable[[], None],
     ) -> None:
         self._repeats, self._owner = repeats, owner
-        self._take, self._touch = take, touch
+        self._take, self._give, self._touch = take, give, touch
         self._paths: dict[bytes, KnownTarget] = {}  # by target
         self._heads: set[bytes] = set()  # that the transport knows
         self._in_vain = 0  # learned since one was repeated
@@ -70,13 +75,14 @@ class HttpRepeats:
         transport: Any,
         owner: Owner[Answers],
         take: Take,
+        give: Give,
         touch: Callable[[], None],
     ) -> HttpRepeats | None:
         """For a connection of ``owner``, where ``transport`` can learn."""
         held = Repeats.of(transport)
         if held is None:
             return None
-        return cls(held, owner, take, touch)
+        return cls(held, owner, take, give, touch)
 
     def expect(self) -> None:
         """The next byte from the client begins a request."""
@@ -102,8 +108,10 @@ class HttpRepeats:
                 self._paths.clear()
             paths = self._paths.setdefault(parsed.target, {})
             answer = functools.partial(self._answer, paths)
-        take = functools.partial(self._take_parsed, head, parsed._replace(known=paths))
-        self._repeats.learn_head(head, _READ, answer, take)
+        parsed = parsed._replace(known=paths)
+        take = functools.partial(self._take_parsed, head, parsed)
+        give = functools.partial(self._give_parsed, head, parsed)
+        self._repeats.learn_head(head, _READ, answer, take, give)
 
     def learn(self, request: Request) -> None:
         """A request was answered."""
@@ -114,10 +122,15 @@ class HttpRepeats:
         found = self._owner.answers.fast_path(request)
         if found is None:
             return
+        length = 0 if request.body is None else request.body.size
+        self._remember(paths, *found, length)
+
+    @staticmethod
+    def _remember(
+        paths: KnownTarget, text: bytes, answer: FastAnswer, length: int
+    ) -> None:
         if len(paths) >= _MAX_PATHS:
             paths.clear()
-        text, answer = found
-        length = 0 if request.body is None else request.body.size
         paths[text] = (length - len(text), answer)
 
     def begin(
@@ -143,9 +156,17 @@ class HttpRepeats:
             if any(name in request.headers for name in _SPECIAL):
                 return None
         whole, size = memoryview(request.data()), body.header_length
-        answer, given = self._find_path(paths, bytes(whole[:size]), len(whole) - size)
+        text = bytes(whole[:size])
+        answer, given = self._find_path(paths, text, len(whole) - size)
         if answer is None:
-            return None
+            # Another client may have sent its like.
+            found = self._owner.answers.known_path(request)
+            if found is None:
+                return None
+            self._remember(paths, *found, len(whole))
+            answer, given = self._find_path(paths, text, len(whole) - size)
+            if answer is None:
+                return None
         data = whole[size:] if body.in_place else bytes(whole[size:])  # aligned
         parts = answer(data, given) if answer.is_quick() else None
         if parts is not None:
@@ -156,6 +177,9 @@ class HttpRepeats:
         if not waiting.start(data):
             return None
         self._repeated()
+        if request.known is not None and not given:
+            # Those that follow are received by the transport alone.
+            self._repeats.learn_text(text, len(whole), answer.lane(self._owner))
         return waiting
 
     def _repeated(self) -> None:
@@ -197,10 +221,29 @@ class HttpRepeats:
         """Serve the request at ``begin``, whose head differs in no way that matters."""
         self._repeats.repeated()
         head = bytes(self._owner.buffer[begin:body])
-        if head == learned:
-            return self._take(parsed, body, end)
-        found = parsed._replace(headers=_headers_of(head), length=length, skip=skip)
-        return self._take(found, body, end)
+        return self._take(_like(learned, parsed, head, length, skip), body, end)
+
+    def _give_parsed(
+        self,
+        learned: bytes,
+        parsed: Head,
+        head: bytes,
+        length: int,
+        skip: int,
+        memory: Any,
+        size: int,
+        charged: int,
+    ) -> None:
+        """Serve a request of which ``size`` bytes of the body are in ``memory``."""
+        found = _like(learned, parsed, head, length, skip)
+        self._give(found, memory, size, charged)
+
+
+def _like(learned: bytes, parsed: Head, head: bytes, length: int, skip: int) -> Head:
+    """``head``, which differs from ``learned`` in no way that matters."""
+    if head == learned:
+        return parsed
+    return parsed._replace(headers=_headers_of(head), length=length, skip=skip)
 
 
 def _headers_of(head: bytes) -> dict[bytes, bytes]:

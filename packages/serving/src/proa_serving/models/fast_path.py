@@ -19,6 +19,7 @@ from proa_serving.protocol.datatypes import DATATYPES
 from proa_serving.protocol.errors import ServingError
 from proa_serving.protocol.messages import Array, InferRequest, InferResponse, Tensor
 from proa_serving.protocol.tensors import Buffer
+from proa_serving.schedule.job import Done, Job
 from proa_serving.schedule.scheduler import BatchShape
 
 if TYPE_CHECKING:
@@ -40,8 +41,9 @@ class FastPath:
     """
 
     __slots__ = (
-        *("_bounds", "_deadlines", "_inputs", "_model", "_protocol"),
-        *("_request", "_service", "_shape", "_size", "outputs"),
+        *("_changes", "_inputs", "_is_current", "_request"),
+        *("_service", "_shape", "_size"),
+        *("bounds", "deadlines", "model", "outputs", "protocol"),
     )
 
     def __init__(
@@ -52,7 +54,7 @@ class FastPath:
         places: Sequence[int],
         protocol: str,
     ) -> None:
-        self._service, self._model, self._protocol = service, model, protocol
+        self._service, self.model, self.protocol = service, model, protocol
         arrays = fit_inputs(request, model.inputs)
         self._request = InferRequest(request.model, [], request.version)
         given = {
@@ -66,24 +68,29 @@ class FastPath:
         ]
         self.outputs = model.wanted(request)
         self._shape = BatchShape.of(arrays)
+        self._changes, self._is_current = -1, False  # when last looked up
         self._size = sum(array.nbytes for array in arrays.values())
-        self._bounds, self._deadlines = model.bounds(request), Deadlines()
+        self.bounds, self.deadlines = model.bounds(request), Deadlines()
 
     @property
     def version(self) -> str:
         """The version of the model."""
-        return self._model.version
+        return self.model.version
 
     def is_current(self) -> bool:
         """Whether requests still go to the model."""
-        try:
-            return self._service.answers(self._request) is self._model
-        except ServingError:
-            return False
+        changes = self._service.repository.changes
+        if changes != self._changes:
+            try:
+                self._is_current = self._service.answers(self._request) is self.model
+            except ServingError:
+                self._is_current = False
+            self._changes = changes
+        return self._is_current
 
     def is_quick(self) -> bool:
         """Whether :meth:`run` is worth a call."""
-        return self._model.is_quick(self._size)
+        return self.model.is_quick(self._size)
 
     def run(self, data: Buffer) -> list[Array] | None:
         """The outputs, as the first request wanted them.
@@ -99,9 +106,9 @@ class FastPath:
             ModelFailedError: If the model raised.
         """
         service = self._service
-        if not service.budget.has_room(len(data)) or not self._is_open():
+        if not service.budget.has_room(len(data)) or not self.is_open():
             return None
-        found = self._model.infer_at_once(self._arrays(data), self._protocol)
+        found = self.model.infer_at_once(self._arrays(data), self.protocol)
         return None if found is None else self.wanted(found)
 
     def run_later(self, data: Buffer, answered: Answered) -> WaitingRun | None:
@@ -117,14 +124,14 @@ class FastPath:
         Raises:
             ServingError: If it is refused.
         """
-        if not self._is_open():
+        if not self.is_open():
             return None
-        return self._model.infer_later(
+        return self.model.infer_later(
             self._arrays(data),
             self._shape,
-            self._bounds,
-            self._deadlines,
-            self._protocol,
+            self.bounds,
+            self.deadlines,
+            self.protocol,
             answered,
         )
 
@@ -132,9 +139,23 @@ class FastPath:
         """Of all outputs those that the first request wanted."""
         return [found[held.name] for held in self.outputs]
 
-    def _is_open(self) -> bool:
+    def job(self, data: Buffer, done: Done, arrived: float) -> Job:
+        """What waits for a worker, of a request that arrived then."""
+        expires = arrived + self.bounds.begin
+        job = self.model.scheduler.job(
+            self._arrays(data), done, expires, self.bounds.priority, self._shape
+        )
+        job.arrived = arrived
+        return job
+
+    def is_open(self) -> bool:
+        """Whether a worker may run the model for a request."""
         service = self._service
-        return not service.draining and service.tracer is None and self.is_current()
+        if service.draining or service.tracer is not None:
+            return False
+        if service.repository.changes == self._changes:
+            return self._is_current
+        return self.is_current()
 
     def _arrays(self, data: Buffer) -> dict[str, Array]:
         inputs = {}

@@ -57,6 +57,7 @@ class ModelRepository:
         self._seen: dict[str, Mark] = {}  # of the model's files when last looked at
         self._changing = threading.Lock()
         self._closed = False
+        self.changes = 0  # of what answers requests
         cache = ResponseCache(config.cache_bytes)
         metrics.cache_bytes = lambda: cache.used
         self._context = Context(config, metrics, cache, self.answers)
@@ -285,6 +286,7 @@ class ModelRepository:
             front = Split(name, settings.traffic, ordered)
         entry.marks, entry.failed, entry.unloaded = marks, failed, False
         entry.versions, entry.newest, entry.front = ordered, newest, front
+        self.changes += 1
         gone = {
             version: held
             for version, held in old.items()
@@ -331,6 +333,7 @@ class ModelRepository:
         entry = self._entries[name]
         old, entry.reason = entry.versions, reason
         entry.front, entry.versions, entry.failed = None, {}, {}
+        self.changes += 1
         self._close_all(old, self._config.grace_s)
         for version in old:
             self._metrics.retire(name, version)
@@ -369,6 +372,7 @@ class ModelRepository:
         clean = True
         for entry in self._entries.values():
             old, entry.versions, entry.front = entry.versions, {}, None
+            self.changes += 1
             entry.reason = "the server is shutting down"
             clean &= self._close_all(old, max(0.0, end - time.monotonic()))
         return clean

@@ -37,8 +37,8 @@ from proa_serving.protocol.messages import (
     TensorSpec,
 )
 from proa_serving.schedule.buckets import crop_all, pad_all
+from proa_serving.schedule.job import Job, Timing
 from proa_serving.schedule.merge import Arrays
-from proa_serving.schedule.queue import Job, Timing
 from proa_serving.schedule.scheduler import BatchShape, Scheduler
 
 _NO_WAIT = Timing(0.0, 0.0)
@@ -106,19 +106,19 @@ class ServedModel:
             settings.instances, settings.threads, available_cores()
         )
         options = BackendOptions(threads, settings.parameters)
-        self._metrics = context.metrics.of_model(name, version)
+        self.metrics = context.metrics.of_model(name, version)
         self._sequences: SequenceTable | None = None
         try:
             if model is None:
                 model = find_backend(path, settings.backend).load(path, options)
             fit_specs(name, model, settings)
             self._prepare(model)
-            self._scheduler = Scheduler(
+            self.scheduler = Scheduler(
                 name,
                 model,
                 instances=instances,
                 limits=settings.limits,
-                observer=self._metrics,
+                observer=self.metrics,
                 warmup=warmup_inputs(settings.warmup, model.inputs, name),
                 must_warm=settings.warmup is not None,
             )
@@ -126,7 +126,9 @@ class ServedModel:
             raise
         except Exception as error:
             raise ModelLoadError(f"model {name}", f"cannot load: {error}") from error
-        self._metrics.watch_queue(lambda: self._scheduler.waiting)
+        self.metrics.watch_queue(
+            lambda: self.scheduler.waiting, lambda: len(self.scheduler.gate)
+        )
 
     def _prepare(self, model: Model) -> None:
         settings = self.settings
@@ -154,7 +156,7 @@ class ServedModel:
 
     def close(self, grace: float) -> bool:
         """Stop its workers; True if all requests were finished in ``grace``."""
-        return self._scheduler.close(grace)
+        return self.scheduler.close(grace)
 
     def infer(self, request: InferRequest, protocol: str) -> Answer:
         """Answer ``request``, at once if no thread is needed for it.
@@ -175,7 +177,7 @@ class ServedModel:
             wanted = self.wanted(request)
             if not self._plain:
                 return self._infer_specially(request, protocol, inputs, wanted, began)
-            arrays = self._scheduler.run_here(inputs)
+            arrays = self.scheduler.run_here(inputs)
             if arrays is None:
                 run = self._run(inputs, request)
                 return self._infer(request, protocol, run, wanted, began)
@@ -184,7 +186,7 @@ class ServedModel:
         except ServingError as error:
             self._count_failure(error, protocol, began)
             raise
-        self._metrics.ran_at_once(protocol, began)
+        self.metrics.ran_at_once(protocol, began)
         if request.watch is not None:
             request.watch("compute", began, time.monotonic())
         return self._response(request, wanted, arrays)
@@ -209,17 +211,17 @@ class ServedModel:
             return None
         began = time.monotonic()
         try:
-            arrays = self._scheduler.run_here(inputs)
+            arrays = self.scheduler.run_here(inputs)
         except ServingError as error:
             self._count_failure(error, protocol, began)
             raise
         if arrays is not None:
-            self._metrics.ran_at_once(protocol, began)
+            self.metrics.ran_at_once(protocol, began)
         return arrays
 
     def is_quick(self, size: int) -> bool:
         """Whether requests of ``size`` bytes are for :meth:`infer_at_once`."""
-        return self._scheduler.is_quick(size)
+        return self.scheduler.is_quick(size)
 
     def infer_later(
         self,
@@ -246,25 +248,25 @@ class ServedModel:
         if not self._plain:
             return None
         began = time.monotonic()
-        run = WaitingRun(self.name, self._scheduler, self._metrics, protocol, answered)
+        run = WaitingRun(self.name, self.scheduler, self.metrics, protocol, answered)
         try:
             run.start(inputs, shape, bounds, deadlines)
         except RetiredError:
-            self._metrics.withdrawn(protocol)
+            self.metrics.withdrawn(protocol)
             return None  # Its successor is found there.
         except ServingError as error:
-            self._metrics.failed(protocol, error.reason, began)
-            self._metrics.ended(began)
+            self.metrics.failed(protocol, error.reason, began)
+            self.metrics.ended(began)
             raise
         return run
 
     def _count_failure(self, error: ServingError, protocol: str, began: float) -> None:
         """Count the failure of a request that did not wait for a worker."""
-        self._metrics.began(protocol)
-        self._metrics.failed(protocol, error.reason, began)
+        self.metrics.began(protocol)
+        self.metrics.failed(protocol, error.reason, began)
         if isinstance(error, ModelFailedError):  # It ran.
-            self._metrics.waited(_NO_WAIT)
-        self._metrics.ended(began)
+            self.metrics.waited(_NO_WAIT)
+        self.metrics.ended(began)
 
     async def _infer(
         self,
@@ -274,17 +276,17 @@ class ServedModel:
         wanted: list[TensorSpec],
         began: float,
     ) -> InferResponse:
-        self._metrics.began(protocol)
+        self.metrics.began(protocol)
         try:
             arrays = await run
         except ServingError as error:
-            self._metrics.failed(protocol, error.reason, began)
+            self.metrics.failed(protocol, error.reason, began)
             raise
         except asyncio.CancelledError:
-            self._metrics.failed(protocol, "cancelled", began)
+            self.metrics.failed(protocol, "cancelled", began)
             raise
         finally:
-            self._metrics.ended(began)
+            self.metrics.ended(began)
         return self._response(request, wanted, arrays)
 
     async def _infer_specially(
@@ -314,9 +316,9 @@ class ServedModel:
         if key is not None:
             found = cache.get(key)
             if found is not None:
-                self._metrics.cache_hits += 1
+                self.metrics.cache_hits += 1
                 return found
-            self._metrics.cache_misses += 1
+            self.metrics.cache_misses += 1
         if self._sequences is not None:
             outputs = await self._sequences.run(self._run_padded, inputs, request)
         else:
@@ -354,7 +356,7 @@ class ServedModel:
         watch = request.watch
 
         def settle(result: Arrays | ServingError, timing: Timing) -> None:
-            self._metrics.waited(timing)
+            self.metrics.waited(timing)
             if watch is not None and timing.computed:
                 ended = time.monotonic()
                 begun = job.arrived + timing.queued
@@ -376,7 +378,7 @@ class ServedModel:
 
         bounds = self.bounds(request)
         expires = time.monotonic() + bounds.begin
-        job = self._scheduler.submit(inputs, done, expires, bounds.priority)
+        job = self.scheduler.submit(inputs, done, expires, bounds.priority)
         return self._answered(answer, job, bounds.seconds)
 
     def bounds(self, request: InferRequest) -> Bounds:
@@ -406,7 +408,7 @@ class ServedModel:
         try:
             return await answer
         except BaseException:
-            self._scheduler.cancel(job)
+            self.scheduler.cancel(job)
             raise
         finally:
             timer.cancel()

@@ -51,7 +51,7 @@ class InferenceService:
         self, config: ServerConfig, repository: ModelRepository, metrics: Metrics
     ) -> None:
         self.config, self.metrics = config, metrics
-        self._repository = repository
+        self.repository = repository
         self.budget = ByteBudget(config.max_in_flight_bytes)
         metrics.in_flight_bytes = lambda: self.budget.used
         self._memory = SharedMemory() if config.shared_memory else None
@@ -75,25 +75,25 @@ class InferenceService:
             self._memory.unregister()
 
     def ready(self) -> bool:
-        return not self.draining and self._repository.is_ready()
+        return not self.draining and self.repository.is_ready()
 
     def models(self) -> list[str]:
         """The names of those that are loaded."""
-        return self._repository.names()
+        return self.repository.names()
 
     def model_ready(self, name: str, version: str = "") -> bool:
         """Raises NotFoundError if there is no such model."""
         try:
-            self._repository.find(name, version)
+            self.repository.find(name, version)
         except UnavailableError:
             return False
         return not self.draining
 
     def model_metadata(self, name: str, version: str = "") -> ModelMetadata:
-        model = self._repository.find(name, version)
+        model = self.repository.find(name, version)
         return ModelMetadata(
             name,
-            self._repository.versions(name),
+            self.repository.versions(name),
             model.platform,
             model.inputs,
             model.outputs,
@@ -108,7 +108,7 @@ class InferenceService:
         try:
             if self.draining:
                 raise UnavailableError("server", "is shutting down")
-            model = self._repository.answers(request)
+            model = self.repository.answers(request)
         except ServingError as error:
             self.refused(protocol, error, request)
             raise
@@ -118,7 +118,7 @@ class InferenceService:
             return model.infer(request, protocol)
         except RetiredError as error:
             # It was replaced just now; if not, it is being unloaded.
-            successor = self._repository.answers(request)
+            successor = self.repository.answers(request)
             if successor is model:
                 self.refused(protocol, error, request)
                 raise
@@ -150,7 +150,7 @@ class InferenceService:
 
     def answers(self, request: InferRequest) -> Answers:
         """What answers ``request``, as :meth:`ModelRepository.answers` says."""
-        return self._repository.answers(request)
+        return self.repository.answers(request)
 
     def fast_path(
         self, request: InferRequest, places: Sequence[int], protocol: str
@@ -186,7 +186,7 @@ class InferenceService:
             NotFoundError: If there is no such model or version.
         """
         if name:
-            self._repository.find(name, version)
+            self.repository.find(name, version)
         return [
             ModelStatistics.of(*held)
             for held in self.metrics.held()
@@ -198,7 +198,7 @@ class InferenceService:
         # Late, as it would be part of the start of every server.
         from proa_serving.models.triton_config import config_for_triton
 
-        return config_for_triton(self._repository.find(name, version))
+        return config_for_triton(self.repository.find(name, version))
 
     def shadow_report(self, name: str) -> dict[str, Any]:
         """How a model's shadow differs.
@@ -206,7 +206,7 @@ class InferenceService:
         Raises:
             NotFoundError: If it has none.
         """
-        return self._repository.shadow_report(name).to_json()
+        return self.repository.shadow_report(name).to_json()
 
     async def _infer_shared(
         self, request: InferRequest, protocol: str
@@ -281,13 +281,13 @@ class InferenceService:
         await asyncio.to_thread(self.shared_memory().unregister, name)
 
     async def index(self, ready_only: bool) -> list[IndexEntry]:
-        return await asyncio.to_thread(self._repository.index, ready_only)
+        return await asyncio.to_thread(self.repository.index, ready_only)
 
     async def load(self, name: str) -> None:
-        await asyncio.to_thread(self._repository.load, name)
+        await asyncio.to_thread(self.repository.load, name)
 
     async def unload(self, name: str) -> None:
-        await asyncio.to_thread(self._repository.unload, name)
+        await asyncio.to_thread(self.repository.unload, name)
 
 
 async def _copied(size: int, copy: Callable[[], Result]) -> Result:

@@ -10,12 +10,12 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from proa_serving.metrics import ModelMetrics
 from proa_serving.protocol.errors import RequestTimeoutError, ServingError
+from proa_serving.schedule.job import Job, Timing
 from proa_serving.schedule.merge import Arrays
-from proa_serving.schedule.queue import Job, Timing
 from proa_serving.schedule.scheduler import BatchShape, Scheduler
 
 #: Is given the outputs or the error, once; by a worker, or on the event loop.
@@ -36,39 +36,47 @@ class Bounds(NamedTuple):
     priority: int
 
 
+class Expiring(Protocol):
+    """What is ended where it takes too long."""
+
+    def expire(self) -> None: ...
+
+
 class Deadlines:
     """Ends the runs that take longer than they may, by one timer for all of them.
 
-    Used on the event loop alone, for runs of the same bounds.
+    Used on the event loop alone, for runs of the same bounds; by the native transport
+    too, which does what :meth:`add` and :meth:`remove` do.
     """
 
-    __slots__ = ("_runs", "_timer")
+    __slots__ = ("runs", "timer")
 
     def __init__(self) -> None:
-        self._runs: dict[WaitingRun, float] = {}  # the first ends first
-        self._timer: asyncio.TimerHandle | None = None
+        self.runs: dict[Expiring, float] = {}  # the first ends first
+        self.timer: asyncio.TimerHandle | None = None
 
-    def add(self, run: WaitingRun, at: float) -> None:
+    def add(self, run: Expiring, at: float) -> None:
         """End ``run`` at that time, of ``time.monotonic``, unless it is removed."""
-        self._runs[run] = at
-        if self._timer is None:
-            self._wait(at - time.monotonic())
+        self.runs[run] = at
+        if self.timer is None:
+            self.wait(at - time.monotonic())
 
-    def remove(self, run: WaitingRun) -> None:
-        self._runs.pop(run, None)
+    def remove(self, run: Expiring) -> None:
+        self.runs.pop(run, None)
 
-    def _wait(self, seconds: float) -> None:
+    def wait(self, seconds: float) -> None:
+        """Look in so many seconds."""
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(max(0.0, seconds), self._expire)
+        self.timer = loop.call_later(max(0.0, seconds), self._expire)
 
     def _expire(self) -> None:
         now = time.monotonic()
-        for run in [run for run, at in self._runs.items() if at <= now]:
-            del self._runs[run]
+        for run in [run for run, at in self.runs.items() if at <= now]:
+            del self.runs[run]
             run.expire()
-        self._timer = None
-        for at in self._runs.values():
-            self._wait(at - now)
+        self.timer = None
+        for at in self.runs.values():
+            self.wait(at - now)
             break
 
 

@@ -12,15 +12,15 @@ class ByteBudget:
     keeps nobody else out, and releases them once it is answered.
     """
 
-    __slots__ = ("_limit", "used")
+    __slots__ = ("limit", "used")
 
     def __init__(self, limit: int) -> None:
-        self._limit = limit
+        self.limit = limit
         self.used = 0
 
     def has_room(self, count: int) -> bool:
         """Whether ``count`` bytes more could be held."""
-        return self.used + count <= self._limit
+        return self.used + count <= self.limit
 
     def take(self, count: int) -> None:
         """Hold ``count`` bytes more.
@@ -28,10 +28,10 @@ class ByteBudget:
         Raises:
             QueueFullError: If too many are held; none is taken then.
         """
-        if self.used + count > self._limit:
+        if self.used + count > self.limit:
             raise QueueFullError(
                 "server",
-                f"requests in flight may hold {self._limit} bytes; try again later",
+                f"requests in flight may hold {self.limit} bytes; try again later",
             )
         self.used += count
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
 
 from proa_serving.backends.base import Model
 from proa_serving.protocol.messages import Array
+from proa_serving.protocol.tensors import aligned_memory
 
 Arrays = dict[str, Array]
 
@@ -38,12 +40,18 @@ def batch_key(arrays: Arrays) -> Hashable:
 
 def merge(requests: Sequence[Arrays]) -> Arrays:
     """One set of inputs, the rows of ``requests`` in order."""
-    if len(requests) == 1:
-        return requests[0]
-    return {
-        name: np.concatenate([arrays[name] for arrays in requests])
-        for name in requests[0]
-    }
+    found = {}
+    for name, first in requests[0].items():
+        parts = [arrays[name] for arrays in requests]
+        if first.dtype.hasobject:
+            found[name] = np.concatenate(parts)
+            continue
+        shape = (sum(map(len, parts)), *first.shape[1:])
+        size = first.dtype.itemsize * math.prod(shape)
+        # Of memory that was used before where that is large: its pages are there.
+        out: Array = np.ndarray(shape, first.dtype, aligned_memory(size))
+        found[name] = np.concatenate(parts, out=out)
+    return found
 
 
 def split(outputs: Mapping[str, Array], rows: Sequence[int]) -> list[Arrays] | None:
@@ -51,8 +59,6 @@ def split(outputs: Mapping[str, Array], rows: Sequence[int]) -> list[Arrays] | N
 
     Each part is a copy, so that no answer keeps a whole batch in memory.
     """
-    if len(rows) == 1:
-        return [dict(outputs)]
     total = sum(rows)
     if any(not out.ndim or out.shape[0] != total for out in outputs.values()):
         return None

@@ -15,7 +15,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from proa_serving.protocol.errors import (
@@ -23,9 +23,9 @@ from proa_serving.protocol.errors import (
     QueueFullError,
     RequestTimeoutError,
     RetiredError,
-    ServingError,
 )
-from proa_serving.schedule.merge import Arrays
+from proa_serving.schedule.gate import Gate, make_gate
+from proa_serving.schedule.job import Job, Timing
 from proa_serving.schedule.sizes import BatchSizes
 
 
@@ -70,33 +70,6 @@ class Limits:
         return chosen
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """Seconds that a request waited and was computed."""
-
-    queued: float
-    computed: float
-
-
-Done = Callable[[Arrays | ServingError, Timing], None]
-
-
-@dataclass(slots=True, eq=False)
-class Job:
-    """A request that waits or runs. ``done`` is called once, from a worker.
-
-    ``expires`` is the time, of ``time.monotonic``, from which it is not begun.
-    """
-
-    inputs: Arrays
-    rows: int
-    key: Hashable
-    done: Done
-    expires: float = float("inf")
-    priority: int = 0
-    arrived: float = field(default_factory=time.monotonic)
-
-
 @dataclass(slots=True, eq=False)
 class _Group:
     jobs: deque[Job] = field(default_factory=deque)
@@ -104,26 +77,33 @@ class _Group:
 
 
 class JobQueue:
-    """Jobs that wait for a worker. Safe to use from any thread."""
+    """Jobs that wait for a worker. Safe to use from any thread.
+
+    Attributes:
+        gate: Where native transports put requests, which become jobs as they are taken.
+        apart: Whether each job runs by itself.
+    """
 
     def __init__(self, name: str, limits: Limits) -> None:
         self._name = name
+        self.gate: Gate = make_gate(limits.queue)
+        self.apart = limits.max_batch == 1
+        # Whether what waits alone may be run as soon as it is there.
+        self._is_plain = not (limits.priorities or limits.preferred)
         self._limits = limits
         self._delay = limits.max_delay_us / 1e6
         self._preferred = frozenset(limits.preferred)
         self._sizes = BatchSizes(limits.max_batch)
         self._groups: dict[tuple[int, Hashable], _Group] = {}
-        self._count = 0
-        self._closed = False
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
 
     def __len__(self) -> int:
-        return self._count
+        return self.gate.jobs + len(self.gate)
 
     @property
     def closed(self) -> bool:
         """Whether it takes no more jobs."""
-        return self._closed
+        return self.gate.closed
 
     def put(self, job: Job) -> None:
         """Let ``job`` wait.
@@ -132,55 +112,96 @@ class JobQueue:
             QueueFullError: If as many wait as may.
             RetiredError: If the queue is closed.
         """
-        with self._changed:
-            if self._closed:
+        with self._lock:
+            if self.gate.closed:
                 raise RetiredError(f"model {self._name}", "is being unloaded")
-            if self._count >= self._limits.queue:
+            if len(self) >= self._limits.queue:
                 raise QueueFullError(
                     f"model {self._name}",
                     f"at most {self._limits.queue} requests may wait; try again later",
                 )
-            at = (job.priority, job.key)
-            group = self._groups.get(at)
-            if group is None:
-                group = self._groups[at] = _Group()
-            group.jobs.append(job)
-            group.rows += job.rows
-            self._count += 1
-            self._changed.notify()
+            self._add(job)
+        self.gate.notify()
+
+    def _add(self, job: Job) -> None:
+        at = (job.priority, job.key)
+        group = self._groups.get(at)
+        if group is None:
+            group = self._groups[at] = _Group()
+        group.jobs.append(job)
+        group.rows += job.rows
+        self.gate.jobs += 1
 
     def remove(self, job: Job) -> bool:
         """Take ``job`` back; False if a worker has it already."""
-        with self._changed:
+        with self._lock:
             group = self._groups.get((job.priority, job.key))
             if group is None or job not in group.jobs:
                 return False
             group.jobs.remove(job)
             self._took(group, job)
-            # Whoever waits for a queue to drain, or on this job's delay, looks again.
-            self._changed.notify_all()
-            return True
+        # Whoever waits for a queue to drain, or on this job's delay, looks again.
+        self.gate.notify(True)
+        return True
 
     def take(self) -> list[Job] | None:
         """Wait for jobs to run together; None once closed and empty."""
+        gate = self.gate
         while True:
+            ticket = gate.ticket()
             expired: list[Job] = []
-            with self._changed:
-                batch, done = self._next(expired)
+            wake: float | None = None
+            batch = self._take_alone(expired)
+            if not (batch or expired):
+                with self._lock:
+                    self._admit()
+                    batch, wake = self._next(expired)
+            if (batch or expired) and len(self):
+                gate.notify()  # This worker may have used up another's signal.
             for job in expired:
-                waited = time.monotonic() - job.arrived
-                job.done(
-                    RequestTimeoutError(
-                        f"model {self._name}",
-                        f"must begin in time, and has waited {waited:.3g} s",
-                    ),
-                    Timing(waited, 0.0),
-                )
-            if batch or done:
-                return batch or None
+                self._expire(job)
+            if batch:
+                return batch
+            if gate.closed and not len(self):
+                return None
+            if not expired:
+                gate.wait(ticket, wake)
 
-    def _next(self, expired: list[Job]) -> tuple[list[Job], bool]:
-        """Wait for a batch, expired jobs, or the end, which is True."""
+    def _take_alone(self, expired: list[Job]) -> list[Job]:
+        """A job that no other can share a batch with, or go before."""
+        gate, count = self.gate, len(self.gate)
+        if gate.jobs or not count or not self._is_plain:
+            return []
+        if not self.apart and (count > 1 or self._delay):
+            return []
+        arrival = gate.pop()
+        job = None if arrival is None else arrival.job()
+        if job is None:
+            return []
+        if job.expires > time.monotonic():
+            return [job]
+        expired.append(job)
+        return []
+
+    def _admit(self) -> None:
+        """Put what native transports received among the jobs."""
+        while (arrival := self.gate.pop()) is not None:
+            job = arrival.job()
+            if job is not None:
+                self._add(job)
+
+    def _expire(self, job: Job) -> None:
+        waited = time.monotonic() - job.arrived
+        job.done(
+            RequestTimeoutError(
+                f"model {self._name}",
+                f"must begin in time, and has waited {waited:.3g} s",
+            ),
+            Timing(waited, 0.0),
+        )
+
+    def _next(self, expired: list[Job]) -> tuple[list[Job], float | None]:
+        """A batch, if one is due, and the seconds until the next may be."""
         while True:
             now = time.monotonic()
             wake: float | None = None
@@ -192,39 +213,35 @@ class JobQueue:
                     wake = due if wake is None else min(wake, due)
                 elif best is None or (at[0], group.jobs[0].arrived) < first:
                     best, first = at, (at[0], group.jobs[0].arrived)
-            if best is not None:
-                batch = self._pop(best, now, expired)
-                if self._count:  # This worker may have used up another's signal.
-                    self._changed.notify()
-                if batch or expired:
-                    return batch, False
-                continue
-            if self._closed and not self._count:
-                return [], True
-            self._changed.wait(None if wake is None else wake - now)
+            if best is None:
+                return [], None if wake is None else wake - now
+            batch = self._pop(best, now, expired)
+            if batch or expired:
+                return batch, None
 
     def ran(self, jobs: list[Job], seconds: float) -> None:
         """The model ran ``jobs`` together in ``seconds``."""
-        with self._changed:
+        with self._lock:
             self._sizes.ran(jobs[0].key, sum(job.rows for job in jobs), seconds)
 
     def close(self) -> None:
         """Take no more jobs; those that wait still run, without delay."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
+        with self._lock:
+            self.gate.closed = True
+        self.gate.notify(True)
 
     def clear(self) -> list[Job]:
         """Take back every job that waits."""
-        with self._changed:
+        with self._lock:
+            self._admit()
             jobs = [job for group in self._groups.values() for job in group.jobs]
             self._groups.clear()
-            self._count = 0
-            self._changed.notify_all()
-            return jobs
+            self.gate.jobs = 0
+        self.gate.notify(True)
+        return jobs
 
     def _due(self, group: _Group) -> float:
-        if self._closed or group.rows >= self._limits.max_batch:
+        if self.gate.closed or group.rows >= self._limits.max_batch:
             return 0.0
         if self._preferred and self._preferred_rows(group):
             return 0.0
@@ -292,6 +309,6 @@ class JobQueue:
 
     def _took(self, group: _Group, job: Job) -> None:
         group.rows -= job.rows
-        self._count -= 1
+        self.gate.jobs -= 1
         if not group.jobs:
             del self._groups[job.priority, job.key]

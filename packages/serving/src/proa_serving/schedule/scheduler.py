@@ -18,6 +18,8 @@ from proa_serving.protocol.errors import (
     UnavailableError,
 )
 from proa_serving.protocol.messages import Array
+from proa_serving.schedule.gate import Gate
+from proa_serving.schedule.job import Done, Job, Timing
 from proa_serving.schedule.merge import (
     Arrays,
     batch_key,
@@ -26,7 +28,7 @@ from proa_serving.schedule.merge import (
     rows_of,
     split,
 )
-from proa_serving.schedule.queue import Done, Job, JobQueue, Limits, Timing
+from proa_serving.schedule.queue import JobQueue, Limits
 from proa_serving.schedule.quick import QuickRuns
 
 log = logging.getLogger("proa_serving.schedule")
@@ -88,6 +90,7 @@ class Scheduler:
         self._observer = observer
         self._batches = limits.max_batch > 1 and can_batch(model)
         self._queue = JobQueue(name, limits)
+        self._queue.apart = not self._batches
         self._alone = count()
         self._running: dict[Instance, list[Job]] = {}
         self._changing = threading.Lock()  # of what runs
@@ -126,6 +129,11 @@ class Scheduler:
         """Requests that wait for a worker."""
         return len(self._queue)
 
+    @property
+    def gate(self) -> Gate:
+        """Where native transports put requests."""
+        return self._queue.gate
+
     def submit(
         self,
         inputs: Arrays,
@@ -147,15 +155,25 @@ class Scheduler:
             QueueFullError: If too many wait.
             RetiredError: If the scheduler is closing.
         """
+        job = self.job(inputs, done, expires, priority, shape)
+        self._queue.put(job)
+        return job
+
+    def job(
+        self,
+        inputs: Arrays,
+        done: Done,
+        expires: float,
+        priority: int,
+        shape: BatchShape | None = None,
+    ) -> Job:
+        """What waits for a worker: as for :meth:`submit`, which puts it there."""
         if self._batches and shape is None:
             shape = BatchShape.of(inputs)
         if not self._batches or shape is None or shape.rows is None:
             # A key of its own: a group of one, which is due at once by its rows.
-            job = Job(inputs, 2**62, next(self._alone), done, expires, priority)
-        else:
-            job = Job(inputs, shape.rows, shape.key, done, expires, priority)
-        self._queue.put(job)
-        return job
+            return Job(inputs, 2**62, next(self._alone), done, expires, priority)
+        return Job(inputs, shape.rows, shape.key, done, expires, priority)
 
     def is_quick(self, size: int) -> bool:
         """Whether requests of ``size`` bytes run where they are received."""
@@ -260,22 +278,40 @@ class Scheduler:
         jobs = self._queue.take()
         if jobs is None:
             return False
-        self._run(instance, jobs)
+        if len(jobs) == 1:
+            self._run_one(instance, jobs[0])
+        else:
+            self._run(instance, jobs)
         for job in jobs:
             job.inputs = {}  # Who waited for the job may refer to it in a cycle.
         return True
 
+    def _run_one(self, instance: Instance, job: Job) -> None:
+        """As :meth:`_run`, with less to do."""
+        begin = time.monotonic()
+        try:
+            outputs = self._call(instance, [job], job.inputs)
+        except Exception as error:
+            job.done(self._failed(error), Timing(begin - job.arrived, 0.0))
+            return
+        seconds = time.monotonic() - begin
+        self._observer.ran(_rows(job.inputs), seconds)
+        job.done(dict(outputs), Timing(begin - job.arrived, seconds))
+        # What is learned can wait until the client has its answer.
+        if self._batches:
+            self._queue.ran([job], seconds)
+        size = sum(array.nbytes for array in job.inputs.values())
+        self._quick.ran_in_worker(size, seconds)
+
     def _run(self, instance: Instance, jobs: list[Job]) -> None:
         begin = time.monotonic()
         try:
-            result = self._call(instance, jobs)
+            inputs = merge([job.inputs for job in jobs])
+            result = self._call(instance, jobs, inputs)
             parts = split(result, [job.rows for job in jobs])
-        except Exception as error:
-            if len(jobs) > 1:  # One request must not fail its neighbours.
-                log.info("model %s: a batch failed, running it singly", self._name)
-                return self._run_singly(instance, jobs)
-            jobs[0].done(self._failed(error), Timing(begin - jobs[0].arrived, 0.0))
-            return None
+        except Exception:  # One request must not fail its neighbours.
+            log.info("model %s: a batch failed, running it singly", self._name)
+            return self._run_singly(instance, jobs)
         if parts is None:
             if self._batches:
                 log.warning(
@@ -284,17 +320,15 @@ class Scheduler:
                     self._name,
                 )
             self._batches = False
+            self._queue.apart = True
             return self._run_singly(instance, jobs)
         seconds = time.monotonic() - begin
         self._observer.ran(sum(_rows(job.inputs) for job in jobs), seconds)
         for job, part in zip(jobs, parts, strict=True):
             job.done(part, Timing(begin - job.arrived, seconds))
-        # What is learned can wait until the clients have their answers.
+        # As above.
         if self._batches:
             self._queue.ran(jobs, seconds)
-        if len(jobs) == 1:
-            size = sum(array.nbytes for array in jobs[0].inputs.values())
-            self._quick.ran_in_worker(size, seconds)
         return None
 
     def _run_singly(self, instance: Instance, jobs: list[Job]) -> None:
@@ -304,10 +338,11 @@ class Scheduler:
                 error = RequestTimeoutError(f"model {self._name}", "must begin in time")
                 job.done(error, Timing(now - job.arrived, 0.0))
             else:
-                self._run(instance, [job])
+                self._run_one(instance, job)
 
-    def _call(self, instance: Instance, jobs: list[Job]) -> Mapping[str, Array]:
-        inputs = merge([job.inputs for job in jobs])
+    def _call(
+        self, instance: Instance, jobs: list[Job], inputs: Arrays
+    ) -> Mapping[str, Array]:
         with self._changing:
             self._running[instance] = jobs
         try:

@@ -284,7 +284,8 @@ class Listener(Generic[Answers]):
         self._loop = asyncio.get_running_loop()
         if self._native is not None:
             self._engine = self._native.Engine(
-                self._loop.call_soon, _report, _READ_BYTES
+                *(self._loop.call_soon, _report, _READ_BYTES),
+                *(self.budget, self.seconds),
             )
             self.buffer = self._engine.buffer
             self._loop.add_reader(self._engine.fileno(), self._engine.poll)

@@ -61,6 +61,7 @@ class Repeats:
         names: tuple[bytes, ...],
         answer: Callable[[bytes, bytes], Sequence[Any] | None] | None,
         take: Callable[[int, int, int, int, int], bool],
+        give: Callable[[bytes, int, int, Any, int, int], None],
     ) -> None:
         """Let the transport take requests of HTTP/1.1 with a head like this.
 
@@ -71,9 +72,23 @@ class Repeats:
             take: What is called otherwise: where in the buffer the request begins, its
                 body begins, and what arrived ends; the bytes of the body, and of its
                 JSON. False if it is to be parsed.
+            give: What is called with requests that :meth:`learn_text` lets the
+                transport receive, and that cannot wait: the head, the bytes of the body
+                and of its JSON, the body, the bytes of it that are there, and those
+                that the budget was charged with.
         """
         self._in_vain += 1
-        self._transport.learn_head(head, names, answer, take)
+        self._transport.learn_head(head, names, answer, take, give)
+
+    def learn_text(self, text: bytes, length: int, lane: Any) -> None:
+        """Let the transport receive requests of ``length`` bytes that begin so.
+
+        Args:
+            text: Their JSON.
+            length: Bytes of their bodies.
+            lane: Where they wait. They have the head of the known one that came last.
+        """
+        self._transport.learn_text(text, length, lane)
 
     def answer(self, parts: Sequence[Any], settle: Callable[[bool], None]) -> None:
         """Send the answer to the only request of the connection, from any thread.
