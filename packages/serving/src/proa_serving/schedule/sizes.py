@@ -13,8 +13,8 @@ from dataclasses import dataclass
 _FIRST_RUNS = 3
 # A smaller size that costs so many times a larger one ends the search below it.
 _WORSE = 1.1
-# Of sizes that cost about the same the largest is taken.
-_ALIKE = 1.03
+# Of sizes that cost about the same the largest is taken, which loses as much at most.
+_ALIKE = 1.01
 # A size is as good as its best run, which is forgotten so fast, as machines change.
 _FORGETTING = 1.02
 # One row of so many runs in a batch of the next smaller or larger size.
