@@ -58,16 +58,21 @@ def fine_tune(
     train_at(rate, network, x, y, 1)
 
 
-def retrain(network: Any, x: NDArray[Any], y: NDArray[Any]) -> None:
-    """One epoch of Adam after channels went: what remains is far from a minimum, so the
-    cycle of learning rates goes up to 1.2e-2, twice as far as the first training's.
-    """
-    train_at(retraining_rates(x), network, x, y, 1)
+#: Highest learning rates after channels went: a quarter of the first training's, as
+#: fine-tuning has, and twice it, for what remains is far from a minimum.
+GENTLE, STEEP = 1.5e-3, 1.2e-2
 
 
-def retraining_rates(x: NDArray[Any]) -> Any:
+def retrain(
+    network: Any, x: NDArray[Any], y: NDArray[Any], highest: float = STEEP
+) -> None:
+    """One epoch of Adam after channels went, with one cycle of learning rates."""
+    train_at(retraining_rates(x, highest), network, x, y, 1)
+
+
+def retraining_rates(x: NDArray[Any], highest: float = STEEP) -> Any:
     """The schedule of `retrain`."""
-    return proa.optimizer.lr.OneCycleLR(1.2e-2, len(x) // 128)
+    return proa.optimizer.lr.OneCycleLR(highest, len(x) // 128)
 
 
 def train_at(

@@ -5,7 +5,7 @@ import os
 
 import numpy as np
 import pytest
-from fashion_network import retrain, retraining_rates
+from fashion_network import GENTLE, STEEP, retrain, retraining_rates
 
 import proa
 from proa.static import InputSpec
@@ -15,7 +15,10 @@ from proa_slim.analysis import median_latency
 pytestmark = pytest.mark.full
 SHAPE = [None, 1, 28, 28]
 TIMED = [InputSpec([64, 1, 28, 28], "float32", "x")]
-SHARES = (0.5, 0.7)
+#: Shares of the multiply-adds to remove, the highest learning rate of the epoch after
+#: it, and how many points sensitivities must gain. With steep rates the epoch makes up
+#: for either choice where half is left.
+SETTINGS = ((0.5, GENTLE, 0.2), (0.5, STEEP, -0.1), (0.7, STEEP, 0.2))
 
 
 def accuracy(fashion, network):
@@ -82,7 +85,7 @@ def test_half_of_the_channels_cost_no_more_than_in_torch(
         ]],
     )  # fmt: skip
     assert drops.mean() <= peer.mean() + 0.5
-    assert left[0] < 0.4 and left[1] < 0.7
+    assert left[0] < 0.4 and left[1] < 0.7 and left[2] <= 0.65
 
 
 def measure_sensitivities(fashion, path):
@@ -107,7 +110,7 @@ def measure_sensitivities(fashion, path):
 KINDS = ("one ratio for all", "by sensitivities")
 
 
-def pruned_by(kind, fashion, path, share):
+def pruned_by(kind, fashion, path, share, highest):
     """Drop after an epoch, and what is left of multiply-adds and parameters."""
     net = copy.deepcopy(fashion.network)
     pruner = L1NormFilterPruner(net, SHAPE, sen_file=path)
@@ -118,7 +121,7 @@ def pruned_by(kind, fashion, path, share):
         ratios = pruner.get_ratios_by_sensitivity(share)
     plan = pruner.prune_groups(ratios)
     assert plan.pruned_flops == pytest.approx(share, abs=0.02)
-    retrain(net, fashion.train_x, fashion.train_y)
+    retrain(net, fashion.train_x, fashion.train_y, highest)
     drop = fashion.float_accuracy() - accuracy(fashion, net)
     return drop, 1 - plan.pruned_flops, 1 - plan.pruned_size
 
@@ -130,18 +133,20 @@ def test_sensitivities_choose_better_ratios_than_one_for_all(
         measure_sensitivities(fashion, tmp_path / f"{number}.json")
         for number, fashion in enumerate(networks)
     ]
-    for share in SHARES:
+    gains = []
+    for share, highest, _ in SETTINGS:
         found = {}
         for kind in KINDS:
             pairs = zip(networks, paths, strict=True)
-            found[kind] = np.array([pruned_by(kind, f, p, share) for f, p in pairs])
+            results = [pruned_by(kind, f, p, share, highest) for f, p in pairs]
+            found[kind] = np.array(results)
         rows = []
         for kind, results in found.items():
             drop, flops, size = results.mean(axis=0)
             worst = results[:, 0].max()
             rows.append([
-                f"{share:.0%}, {kind}", f"{drop:.2f} ({worst:.2f})", f"{flops:.2f}",
-                f"{size:.2f}",
+                f"{share:.0%}, {kind}, rates up to {highest:g}",
+                f"{drop:.2f} ({worst:.2f})", f"{flops:.2f}", f"{size:.2f}",
             ])  # fmt: skip
         record_table(
             "sensitivity",
@@ -150,6 +155,6 @@ def test_sensitivities_choose_better_ratios_than_one_for_all(
             rows,
         )  # fmt: skip
         uniform, sensitive = (found[kind][:, 0].mean() for kind in KINDS)
-        # The goal of 0.2 is met where 30 % is left. Where half is left it is not: an
-        # epoch makes up for either choice.
-        assert sensitive <= uniform + (0.1 if share == 0.5 else -0.2)
+        gains.append(uniform - sensitive)
+    wanted = [gain for _, _, gain in SETTINGS]
+    assert all(np.array(gains) >= wanted), gains
