@@ -70,3 +70,14 @@ def test_a_tiny_scale_of_resize_leads_to_the_last_element(
     b.output(b.resize_axis(x, axis=0, size=3, scale=scale, mode=mode))
     (y,) = engine_from_bytes(to_bytes(b.program)).run([np.float32([1, 2, 3, 4])])
     np.testing.assert_allclose(y[1:], [4, 4], rtol=1e-5)
+
+
+def test_the_determinant_of_no_rows_is_one() -> None:
+    b = Builder()
+    x = b.input("x", "float64", (2, 0, 0))
+    sign, logdet = b.node("slogdet", [x], {}).outputs
+    b.output(sign, logdet, b.det(x))
+    x = np.empty((2, 0, 0))
+    found = engine_from_bytes(to_bytes(b.program)).run([x])
+    for got, want in zip(found, (*np.linalg.slogdet(x), np.linalg.det(x)), strict=True):
+        np.testing.assert_array_equal(got, want)

@@ -53,7 +53,9 @@ def test_parts_that_do_not_fit_are_refused() -> None:
             _core.Engine.from_parts(cut, weights)
 
 
-@pytest.mark.parametrize("size", [*range(0, 200, 7), 64, 80, 4096, 100_003])
+@pytest.mark.parametrize(
+    "size", [*range(0, 200, 7), 64, 80, 511, 512, 513, 767, 768, 1060, 4096, 100_003]
+)
 def test_crc32_is_that_of_zlib(size: int) -> None:
     data = RANDOM.integers(0, 256, size, dtype=np.uint8)
     for start in (0, 0xFFFFFFFF, 0x12345678):

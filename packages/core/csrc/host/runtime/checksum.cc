@@ -52,6 +52,35 @@ PROA_CLMUL uint32_t fold_crc(uint32_t crc, const uint8_t* p, size_t size) {
   return static_cast<uint32_t>(_mm_extract_epi32(_mm_xor_si128(sum, part), 1));
 }
 
+#define PROA_WIDE_CLMUL __attribute__((target("avx512f,vpclmulqdq")))
+
+PROA_WIDE_CLMUL inline __m512i load_wide(const uint8_t* p) { return _mm512_loadu_si512(p); }
+
+/// The same 256 bytes at a time; `size` is a multiple of that. What is left of them, 256 bytes that
+/// have the same remainder, is a message for fold_crc.
+PROA_WIDE_CLMUL uint32_t fold_crc_wide(uint32_t crc, const uint8_t* p, size_t size) {
+  constexpr int64_t kHigh = 0x01322d1430, kLow = 0x011542778a;
+  const __m512i by2048 = _mm512_set_epi64(kHigh, kLow, kHigh, kLow, kHigh, kLow, kHigh, kLow);
+  __m512i x[4];
+  for (int k = 0; k < 4; ++k) x[k] = load_wide(p + 64 * k);
+  x[0] = _mm512_xor_si512(x[0], _mm512_zextsi128_si512(_mm_cvtsi32_si128(static_cast<int>(crc))));
+  for (p += 256, size -= 256; size >= 256; p += 256, size -= 256) {
+    for (int k = 0; k < 4; ++k) {
+      const __m512i low = _mm512_clmulepi64_epi128(x[k], by2048, 0x00);
+      const __m512i high = _mm512_clmulepi64_epi128(x[k], by2048, 0x11);
+      x[k] = _mm512_xor_si512(_mm512_xor_si512(low, high), load_wide(p + 64 * k));
+    }
+  }
+  alignas(64) uint8_t rest[256];
+  for (int k = 0; k < 4; ++k) _mm512_store_si512(rest + 64 * k, x[k]);
+  return fold_crc(0, rest, sizeof rest);
+}
+
+bool has_wide_clmul() {
+  static const bool has = __builtin_cpu_supports("vpclmulqdq") && __builtin_cpu_supports("avx512f");
+  return has;
+}
+
 bool has_clmul() {
   static const bool has = __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1");
   return has;
@@ -65,6 +94,12 @@ uint32_t crc32(uint32_t crc, const void* bytes, size_t size) {
   const auto* p = static_cast<const uint8_t*>(bytes);
   crc = ~crc;
 #if defined(__x86_64__)
+  if (size >= 512 && has_wide_clmul() && has_clmul()) {
+    const size_t whole = size / 256 * 256;
+    crc = fold_crc_wide(crc, p, whole);
+    p += whole;
+    size -= whole;
+  }
   if (size >= 64 && has_clmul()) {
     const size_t whole = size / 16 * 16;
     crc = fold_crc(crc, p, whole);

@@ -220,8 +220,7 @@ Status slogdet(const Call& c) {
     auto* pivots = reinterpret_cast<int32_t*>(a + n * n);
     read_matrix(x, stack.at(x, 2, i), a);
     factor_lu(a, n, n, pivots);
-    auto phase = a[0];
-    phase = number<decltype(phase)>(parity(pivots, n));
+    auto phase = number<std::decay_t<decltype(*a)>>(parity(pivots, n));
     double total = 0;
     for (int64_t k = 0; k < n; ++k) {
       const double size = modulus(a[k * n + k]);
