@@ -40,12 +40,36 @@ PROA_INLINE void copy_run(const S* from, int64_t n, T* to) {
   for (; i < n; ++i) to[i] = as_step<T, kFlip>(from[i]);
 }
 
+/// Three planes of 16 bits as pixels of four elements, the last of which is 0; returns how many
+/// whole vectors of pixels were written.
+[[maybe_unused]] int64_t interleave_planes(const uint16_t* from, int64_t count, int64_t plane,
+                                           uint16_t* to) {
+  VI low, high;
+  for (int i = 0; i < kLanes; ++i) {
+    low[i] = i / 2 + i % 2 * kLanes;
+    high[i] = low[i] + kLanes / 2;
+  }
+  int64_t w = 0;
+  for (; w + kLanes <= count; w += kLanes) {
+    const auto channel = [&](int64_t c) {
+      return __builtin_convertvector(load_as<VU16>(from + c * plane + w), VU);
+    };
+    const VU first = channel(0) | channel(1) << 16, last = channel(2);
+    const VU pixels[2] = {shuffle(first, last, low), shuffle(first, last, high)};
+    memcpy(to + 4 * w, pixels, sizeof pixels);
+  }
+  return w;
+}
+
 /// Pixels that are `ws` apart and have their channels `cs` apart.
 template <class S, class T, int kFlip>
 void copy_pixels(const S* from, int64_t count, int64_t channels, int64_t cs, int64_t ws,
                  int64_t pixel, T* to) {
   if (channels == 3) {
-    for (int64_t w = 0; w < count; ++w)
+    int64_t w = 0;
+    if constexpr (kHasBf16Pairs && sizeof(S) == 2 && sizeof(T) == 2)
+      if (ws == 1 && pixel == 4) w = interleave_planes(from, count, cs, to);
+    for (; w < count; ++w)
       for (int64_t c = 0; c < 3; ++c) to[w * pixel + c] = as_step<T, kFlip>(from[w * ws + c * cs]);
     return;
   }
