@@ -51,3 +51,28 @@ struct EmulatedBf16 : Bf16Results {
 }  // namespace proa::PROA_ISA
 
 #endif
+
+namespace proa::PROA_ISA {
+
+/// Stores v as BF16, if kNative by the instruction of AVX512_BF16, to which subnormal numbers are
+/// 0; `some` elements of it, of which kLanes is known at compile time.
+template <bool kNative>
+PROA_INLINE void store_rounded(BF16* to, VF v, int64_t some) {
+#if defined(__AVX512F__)
+  if constexpr (kNative) {
+    const __m256i words = _mm512_castsi512_si256(NativeBf16::narrow(v, v));
+    const auto mask = static_cast<__mmask16>((1u << some) - 1);
+    if (some == kLanes)
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), words);
+    else
+      _mm256_mask_storeu_epi16(to, mask, words);
+    return;
+  }
+#endif
+  if (some == kLanes)
+    store(to, v);
+  else
+    store_n(to, v, some);
+}
+
+}  // namespace proa::PROA_ISA

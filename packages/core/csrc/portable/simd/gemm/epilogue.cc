@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "proa/simd/gemm/epilogue_vector.h"
+#include "proa/simd/vec_bf16.h"
 
 namespace proa::PROA_ISA {
 namespace {
@@ -137,7 +138,7 @@ struct NarrowLines {
 
 /// finish_rows in registers: with a small k it counts. A vector of columns for all rows before the
 /// next, so that the constants of an activation are loaded once.
-template <bool kAdds, Act kAct>
+template <bool kNative, bool kAdds, Act kAct>
 void narrow_rows(const FloatEpilogue& end, const float* tile, int64_t ldt, int64_t row, int rows,
                  int64_t col, int64_t cols) {
   const NarrowLines to(end.out, row, rows, col);
@@ -147,26 +148,34 @@ void narrow_rows(const FloatEpilogue& end, const float* tile, int64_t ldt, int64
     for (int i = 0; i < rows; ++i) {
       VF v = load(tile + i * ldt + j);
       if (kAdds) v += load(from.at(i) + j);
-      store(to.at(i) + j, activate(kAct, v));
+      store_rounded<kNative>(to.at(i) + j, activate(kAct, v), kLanes);
     }
   for (int i = 0; i < rows && j < cols; ++i) {
     VF v = load_n(tile + i * ldt + j, cols - j);
     if (kAdds) v += load_n(from.at(i) + j, cols - j);
-    store_n(to.at(i) + j, activate(kAct, v), cols - j);
+    store_rounded<kNative>(to.at(i) + j, activate(kAct, v), cols - j);
   }
 }
 
 using NarrowRows = void (*)(const FloatEpilogue& end, const float* tile, int64_t ldt, int64_t row,
                             int rows, int64_t col, int64_t cols);
-template <bool kAdds>
+template <bool kNative, bool kAdds>
 NarrowRows narrow_rows_of(Act act) {
   constexpr NarrowRows kByAct[] = {
-      narrow_rows<kAdds, Act::kNone>,        narrow_rows<kAdds, Act::kRelu>,
-      narrow_rows<kAdds, Act::kRelu6>,       narrow_rows<kAdds, Act::kHardSwish>,
-      narrow_rows<kAdds, Act::kHardSigmoid>, narrow_rows<kAdds, Act::kSigmoid>,
-      narrow_rows<kAdds, Act::kTanh>,        narrow_rows<kAdds, Act::kGelu>,
-      narrow_rows<kAdds, Act::kSilu>};
+      narrow_rows<kNative, kAdds, Act::kNone>,        narrow_rows<kNative, kAdds, Act::kRelu>,
+      narrow_rows<kNative, kAdds, Act::kRelu6>,       narrow_rows<kNative, kAdds, Act::kHardSwish>,
+      narrow_rows<kNative, kAdds, Act::kHardSigmoid>, narrow_rows<kNative, kAdds, Act::kSigmoid>,
+      narrow_rows<kNative, kAdds, Act::kTanh>,        narrow_rows<kNative, kAdds, Act::kGelu>,
+      narrow_rows<kNative, kAdds, Act::kSilu>};
   return kByAct[static_cast<int64_t>(act)];
+}
+
+NarrowRows narrow_rows_of(Act act, bool adds) {
+  if constexpr (kHasBf16Pairs) {
+    if (settings().bf16 == Bf16::kDots)
+      return adds ? narrow_rows_of<true, true>(act) : narrow_rows_of<true, false>(act);
+  }
+  return adds ? narrow_rows_of<false, true>(act) : narrow_rows_of<false, false>(act);
 }
 
 }  // namespace
@@ -191,8 +200,7 @@ void float_epilogue(const void* ctx, void* tile, int64_t ldt, int64_t row, int r
   const FloatEpilogue& end = *static_cast<const FloatEpilogue*>(ctx);
   if constexpr (!kSmallBuild) {
     if (narrows_rows(end)) {
-      const bool adds = end.residual.data != nullptr;
-      const NarrowRows run = adds ? narrow_rows_of<true>(end.act) : narrow_rows_of<false>(end.act);
+      const NarrowRows run = narrow_rows_of(end.act, end.residual.data != nullptr);
       return run(end, static_cast<const float*>(tile), ldt, row, rows, col, cols);
     }
   }
