@@ -287,3 +287,14 @@ def test_an_unknown_size_may_be_broadcast(name: str, static_mode: Programs) -> N
         np.testing.assert_allclose(da, wanted, rtol=1e-5, atol=1e-7)
         wanted = differences(lambda y, x=one: value(x, y), two)
         np.testing.assert_allclose(db, wanted, rtol=1e-5, atol=1e-7)
+
+
+def test_targets_without_a_gradient_add_nothing() -> None:
+    x = static.data("x", [2])
+    x.stop_gradient = False
+    (grad,) = static.gradients([proa.sum(x * x), proa.ones([3])], [x])
+    (none,) = static.gradients([proa.ones([3]) * 2], [x])
+    assert none is None
+    given = np.asarray([1.5, -2.0], "float32")
+    (found,) = static.Executor().run(feed={"x": given}, fetch_list=[grad])
+    np.testing.assert_array_equal(found, 2 * given)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import proa
-from proa import static
+from proa import nn, optimizer, static
 from proa.errors import (
     InvalidArgumentError,
     InvalidTypeError,
@@ -243,3 +243,26 @@ def test_the_old_names_in_io_are_those_of_static(
         assert name not in proa.io.__all__
         with pytest.warns(DeprecationWarning):
             assert getattr(proa.io, name) is getattr(static, name)
+
+
+@pytest.mark.usefixtures("static_mode")
+def test_statistics_of_batch_normalisation_are_among_the_parameters(
+    tmp_path: Path,
+) -> None:
+    """As in Paddle: names and files."""
+    main = static.default_main_program()
+    x = static.data("x", [None, 3, 4, 4])
+    y = static.nn.batch_norm(x, moving_mean_name="mean", moving_variance_name="spread")
+    y = nn.BatchNorm2D(3)(y)
+    optimizer.SGD(0.1).minimize(proa.mean(y * y))
+    own = [f"batch_norm2d_0.{end}" for end in ("b_0", "w_0", "w_1", "w_2")]
+    names = ["batch_norm_0.b_0", "batch_norm_0.w_0", "mean", "spread", *own]
+    assert sorted(p.name for p in main.all_parameters()) == sorted(names)
+    trained = [p.name for p in main.all_parameters() if p.trainable]
+    assert sorted(trained) == sorted({*names[:2], *own[:2]})
+    exe = static.Executor()
+    exe.run(static.default_startup_program())
+    array = np.random.default_rng(0).normal(2.0, size=(4, 3, 4, 4)).astype("float32")
+    exe.run(main, feed={"x": array}, fetch_list=[y])
+    static.save(main, str(tmp_path / "net"))
+    assert set(names) <= set(proa.load(tmp_path / "net.pdparams", allow_pickle=True))

@@ -39,8 +39,10 @@ class StaticBuilder(Protocol):
     ) -> Tensor:
         """A parameter of the current program, which `init` fills at startup."""
 
-    def buffer(self, tensor: Tensor, name: str) -> Tensor:
-        """A Variable with the tensor's value at startup, which runs may change."""
+    def buffer(self, tensor: Tensor, name: str, is_parameter: bool = False) -> Tensor:
+        """A Variable with the tensor's value at startup, which runs may change; it may
+        count as a parameter that is not trained.
+        """
 
     def slot(self, name: str, like: Tensor, dtype: Any, value: float) -> Tensor:
         """What an optimizer keeps for a parameter: filled with a number at startup."""

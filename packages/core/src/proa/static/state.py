@@ -98,11 +98,16 @@ class Builder:
         return weight  # type: ignore[no-any-return]
 
     def state(
-        self, name: str, shape: Sequence[int], dtype: Any, init: Initializer
+        self,
+        name: str,
+        shape: Sequence[int],
+        dtype: Any,
+        init: Initializer,
+        attr: ParamAttr | None = None,
     ) -> Variable:
-        """A persistable Variable that is no parameter."""
+        """A persistable Variable; no parameter unless it has an attribute."""
         sizes = tuple(int(n) for n in shape)
-        made = self._main().add_state(name, dtype.name, sizes)
+        made = self._main().add_state(name, dtype.name, sizes, attr)
         made.stop_gradient = True
         self._initialize(made, _kind_of(init), lambda _: init.make([*sizes], dtype))
         return made
@@ -120,11 +125,12 @@ class Builder:
         shape, dtype = [*map(int, variable.shape)], variable.dtype
         self._initialize(variable, _kind_of(init), lambda _: init.make(shape, dtype))
 
-    def buffer(self, tensor: Tensor, name: str) -> Variable:
+    def buffer(self, tensor: Tensor, name: str, is_parameter: bool = False) -> Variable:
+        attr = ParamAttr(name, trainable=False) if is_parameter else None
         if not tensor._is_symbolic:
             array = np.array(tensor.numpy())
-            return self.state(name, tensor.shape, tensor.dtype, Assign(array))
-        made = self._derived(tensor, name, None)
+            return self.state(name, tensor.shape, tensor.dtype, Assign(array), attr)
+        made = self._derived(tensor, name, attr)
         made.stop_gradient = True
         return made
 

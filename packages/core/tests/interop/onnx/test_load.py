@@ -463,3 +463,20 @@ def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:
     (tmp_path / "m.data").unlink()
     with pytest.raises(MissingFileError, match=r"no such file.*m\.data"):
         proa.onnx.load(path)
+
+
+def test_words_are_counted_without_a_loop_over_numbers_of_the_model() -> None:
+    attributes = {
+        "mode": "TF", "min_gram_length": 1, "max_gram_length": 1 << 40,
+        "max_skip_count": 1 << 40, "ngram_counts": [0, 2], "ngram_indexes": [0, 1, 2],
+        "pool_int64s": [2, 3, 2, 5],
+    }  # fmt: skip
+    node = helper.make_node("TfIdfVectorizer", ["x"], ["y"], **attributes)
+    inputs = [helper.make_tensor_value_info("x", TensorProto.INT64, [4])]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [3])]
+    graph = helper.make_graph([node], "g", inputs, outputs)
+    opsets = [helper.make_opsetid("", 17)]
+    message = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    layer = proa.onnx.load(message)
+    found = layer(proa.to_tensor(np.asarray([2, 3, 5, 2])))
+    np.testing.assert_array_equal(found.numpy(), [2, 1, 1])  # 2 .. 5 with one between

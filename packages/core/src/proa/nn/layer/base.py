@@ -47,6 +47,8 @@ class Layer:
     training: bool
     #: Where layers keep their argument `name`; those written for Paddle read it.
     _name: str | None = None
+    #: Buffers that static programs count among their parameters, as Paddle does.
+    _static_parameters: frozenset[str] = frozenset()
 
     def __init__(
         self, name_scope: str | None = None, dtype: DTypeLike | None = None
@@ -202,8 +204,9 @@ class Layer:
 
     def _keep_buffer(self, name: str, tensor: Tensor | None, persistable: bool) -> None:
         tensor = held_buffer(
-            self._buffers.get(name), tensor, persistable, f"{self._full_name}.w"
-        )
+            self._buffers.get(name), tensor, persistable, f"{self._full_name}.w",
+            name in self._static_parameters,
+        )  # fmt: skip
         self._buffers[name] = tensor
         if persistable:
             self._non_persistable.discard(name)

@@ -38,6 +38,7 @@ class _BatchNormBase(Layer):
     """
 
     _ranks: tuple[int, ...] = ()
+    _static_parameters = frozenset(("_mean", "_variance"))
 
     def __init__(
         self,

@@ -45,12 +45,17 @@ def derived_parameter(value: Tensor, name: str, trainable: bool = True) -> Tenso
 
 
 def held_buffer(
-    before: Tensor | None, tensor: Tensor | None, persistable: bool, stem: str
+    before: Tensor | None,
+    tensor: Tensor | None,
+    persistable: bool,
+    stem: str,
+    is_parameter: bool = False,
 ) -> Tensor | None:
     """What a layer is to hold as a buffer: the tensor.
 
     In static mode that is a persistable Variable, which begins with the tensor's value
-    and continues with what later is assigned to it.
+    and continues with what later is assigned to it; with is_parameter a parameter that
+    is not trained.
     """
     builder = static_builder()
     if builder is None or tensor is None or tensor is before:
@@ -60,5 +65,5 @@ def held_buffer(
             before[...] = tensor
         return before
     if tensor._is_symbolic or persistable:
-        return builder.buffer(tensor, unique_name(stem))
+        return builder.buffer(tensor, unique_name(stem), is_parameter)
     return tensor

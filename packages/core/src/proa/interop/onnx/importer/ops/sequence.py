@@ -163,6 +163,8 @@ def tf_idf(call: Call, x: Any) -> Any:
 def _counts(call: Call, row: list[Any]) -> Any:
     pool = call.get("pool_strings") or call.get("pool_int64s")
     starts, places = call.get("ngram_counts"), call.get("ngram_indexes")
+    if max(places) >= 1 << 28:
+        raise ValueError(f"TfIdfVectorizer with the index {max(places)}")
     found = np.zeros(max(places) + 1)
     known: dict[tuple[Any, ...], int] = {}
     number = 0
@@ -171,8 +173,10 @@ def _counts(call: Call, row: list[Any]) -> Any:
         for at_item in range(start, stop, i + 1):
             known[tuple(pool[at_item : at_item + i + 1])] = places[number]
             number += 1
-    for n in range(call.get("min_gram_length"), call.get("max_gram_length") + 1):
-        for skip in range(1 if n == 1 else call.get("max_skip_count") + 1):
+    longest = min(call.get("max_gram_length"), len(starts))  # others are not known
+    widest = min(call.get("max_skip_count"), len(row))
+    for n in range(call.get("min_gram_length"), longest + 1):
+        for skip in range(1 if n == 1 else widest + 1):
             step = skip + 1
             for first in range(len(row) - (n - 1) * step):
                 gram = tuple(row[first : first + (n - 1) * step + 1 : step])
