@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from proa.base.mode import FeedReader
     from proa.base.typing import TensorLike
     from proa.nn.clip import ClipGrad
+
+    Pairs = list[tuple[Tensor, Tensor | None]]
 
 
 @dataclass
@@ -165,18 +167,16 @@ class Program:
 
     def constant(self, tensor: Tensor) -> Variable:
         """A Variable that stands for a tensor with a value; always the same one."""
-        known = self._constants.get(id(tensor))
-        if known is None:
+        if id(tensor) not in self._constants:
             value = self.recorder.value_of(tensor.detach())
-            known = self._constants[id(tensor)] = tensor, self.recorder.symbol(value)
-        return known[1]
+            self._constants[id(tensor)] = tensor, self.recorder.symbol(value)
+        return self._constants[id(tensor)][1]
 
-    def clipped(self, pairs: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    def clipped(self, pairs: Pairs) -> Pairs:
         """Parameters with gradients, clipped by `gradient_clips`."""
-        given = list(pairs)
-        for clip in dict.fromkeys(self.gradient_clips.values()):
-            clips = [self.gradient_clips.get(p.name) for p, _ in given]
-            own = [i for i, c in enumerate(clips) if c is clip]
+        given, held = [*pairs], self.gradient_clips
+        for clip in dict.fromkeys(held.values()):
+            own = [i for i, (p, _) in enumerate(given) if held.get(p.name) is clip]
             for i, pair in zip(own, clip([given[i] for i in own]), strict=True):
                 given[i] = pair
         return given

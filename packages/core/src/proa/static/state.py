@@ -188,7 +188,7 @@ class Builder:
         with program.role("optimize"), program.recorder.stepping(counter):
             if optimizer._grad_clip is None and program.gradient_clips:
                 with NoTape():
-                    pairs = program.clipped(pairs)
+                    pairs = program.clipped(list(pairs))
             optimizer._apply(list(pairs))
         if len(program.counts) > known:
             self.state(counter, [1], as_dtype("int64"), Constant(0))
