@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from proa.base.typing import TensorLike
     from proa.nn.clip import ClipGrad
 
-    Pairs = list[tuple[Tensor, Tensor | None]]
+    _Pairs = list[tuple[Tensor, Tensor | None]]
 
 
 @dataclass
@@ -172,7 +172,7 @@ class Program:
             self._constants[id(tensor)] = tensor, self.recorder.symbol(value)
         return self._constants[id(tensor)][1]
 
-    def clipped(self, pairs: Pairs) -> Pairs:
+    def clipped(self, pairs: _Pairs) -> _Pairs:
         """Parameters with gradients, clipped by `gradient_clips`."""
         given, held = [*pairs], self.gradient_clips
         for clip in dict.fromkeys(held.values()):

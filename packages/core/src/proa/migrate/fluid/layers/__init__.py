@@ -5,8 +5,14 @@ from proa.migrate.fluid.layers.beams import *  # noqa: F403
 from proa.migrate.fluid.layers.beams import __all__ as _beams
 from proa.migrate.fluid.layers.cells import *  # noqa: F403
 from proa.migrate.fluid.layers.cells import __all__ as _cells
-from proa.migrate.fluid.layers.detection import *  # noqa: F403
-from proa.migrate.fluid.layers.detection import __all__ as _detection
+from proa.migrate.fluid.layers.detection.anchors import *  # noqa: F403
+from proa.migrate.fluid.layers.detection.anchors import __all__ as _anchors
+from proa.migrate.fluid.layers.detection.matching import *  # noqa: F403
+from proa.migrate.fluid.layers.detection.matching import __all__ as _matching
+from proa.migrate.fluid.layers.detection.outputs import *  # noqa: F403
+from proa.migrate.fluid.layers.detection.outputs import __all__ as _outputs
+from proa.migrate.fluid.layers.detection.proposals import *  # noqa: F403
+from proa.migrate.fluid.layers.detection.proposals import __all__ as _proposals
 from proa.migrate.fluid.layers.filling import *  # noqa: F403
 from proa.migrate.fluid.layers.filling import __all__ as _filling
 from proa.migrate.fluid.layers.flow import IfElse, Switch, While
@@ -41,9 +47,9 @@ from proa.migrate.fluid.schedules import (
 )
 
 __all__ = [
-    *_beams, *_cells, *_detection, *_filling, *_images, *_labels, *_losses, *_recurrent,
-    *_sampling, *_values, "create_py_reader_by_data", "double_buffer", "py_reader",
-    "read_file",
+    *_anchors, *_beams, *_cells, *_filling, *_images, *_labels, *_losses, *_matching,
+    *_outputs, *_proposals, *_recurrent, *_sampling, *_values,
+    "create_py_reader_by_data", "double_buffer", "py_reader", "read_file",
     "DynamicRNN", "IfElse", "StaticRNN", "Switch", "While", "cosine_decay",
     "exponential_decay", "inverse_time_decay", "linear_lr_warmup", "natural_exp_decay",
     "noam_decay", "piecewise_decay", "polynomial_decay",
