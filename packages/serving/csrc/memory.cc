@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include <vector>
 
@@ -13,10 +14,12 @@ constexpr size_t kAlignment = 64;
 constexpr size_t kUnit = 1 << 16;       // sizes are rounded up to it, so that blocks fit again
 constexpr size_t kMaxKept = 64u << 20;  // bytes of all blocks that are kept
 constexpr size_t kMaxBlocks = 64;
+constexpr time_t kSeconds = 3;  // for which a block is kept
 
 struct Block {
   char* start;
   size_t size;
+  time_t since;  // seconds of the monotonic clock, when it was kept
 };
 
 /// Blocks that nothing uses, the last one freed last.
@@ -39,11 +42,29 @@ Block take(size_t size) {
     pool.bytes -= found.size;
     return found;
   }
-  return {static_cast<char*>(aligned_alloc(kAlignment, size)), size};
+  return {static_cast<char*>(aligned_alloc(kAlignment, size)), size, 0};
+}
+
+time_t seconds() {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return now.tv_sec;
+}
+
+/// Frees blocks of sizes that no request had for a while, which would stay for ever.
+void free_unused(Kept& pool, time_t now) {
+  size_t count = 0;
+  while (count < pool.blocks.size() && now - pool.blocks[count].since > kSeconds) {
+    pool.bytes -= pool.blocks[count].size;
+    free(pool.blocks[count++].start);
+  }
+  pool.blocks.erase(pool.blocks.begin(), pool.blocks.begin() + static_cast<ptrdiff_t>(count));
 }
 
 void give_back(Block block) {
   Kept& pool = kept();
+  block.since = seconds();
+  free_unused(pool, block.since);
   if (pool.blocks.size() >= kMaxBlocks || pool.bytes + block.size > kMaxKept) {
     free(block.start);
     return;
