@@ -21,7 +21,33 @@ from proa.io.collate import as_tensors
 Generator = Callable[[], Iterable[Any]]
 
 
-class GeneratorLoader:
+class ProgramFeed:
+    """Batches that runs of a program take one after another, pass by pass."""
+
+    feeds_tests = True
+
+    def __init__(self) -> None:
+        self._pass: Iterator[Mapping[str, Any]] | None = None
+
+    def reset(self) -> None:
+        """End a pass."""
+        self._pass = None
+
+    def next_feed(self) -> Mapping[str, Any]:
+        """What the next run is fed; nothing if no pass has begun.
+
+        Raises:
+            EndOfDataError: If the pass has no batch left.
+        """
+        if self._pass is None:
+            return {}
+        found = next(self._pass, None)
+        if found is None:
+            raise EndOfDataError("[Executor.run] expected a batch, got the end of data")
+        return found
+
+
+class GeneratorLoader(ProgramFeed):
     """Batches that a generator gives, for `Executor.run` or as lists of tensors.
 
     Args:
@@ -32,14 +58,13 @@ class GeneratorLoader:
             built take one after another.
     """
 
-    feeds_tests = True
-
     def __init__(
         self,
         variables: Sequence[Tensor] | None,
         return_list: bool = False,
         iterable: bool = True,
     ) -> None:
+        super().__init__()
         if not variables and not (return_list and iterable):
             raise InvalidArgumentError(
                 "[DataLoader.from_generator] expected a feed_list, or return_list=True"
@@ -48,7 +73,6 @@ class GeneratorLoader:
         self._return_list = return_list and iterable
         self._batches: Generator | None = None
         self._is_iterable = iterable
-        self._pass: Iterator[Any] | None = None
         if not iterable:
             builder = static_builder()
             if builder is None:
@@ -69,25 +93,7 @@ class GeneratorLoader:
             raise PreconditionNotMetError(
                 f"[DataLoader.start] expected {expected}, got another call of start()"
             )
-        self._pass = self._iterated()
-
-    def reset(self) -> None:
-        """End a pass."""
-        self._pass = None
-
-    def next_feed(self) -> Mapping[str, Any]:
-        """What the next run is fed; nothing if no pass has begun.
-
-        Raises:
-            EndOfDataError: If the pass has no batch left.
-        """
-        if self._pass is None:
-            return {}
-        found = next(self._pass, None)
-        if found is None:
-            raise EndOfDataError("[Executor.run] expected a batch, got the end of data")
-        fed: Mapping[str, Any] = found[0]
-        return fed
+        self._pass = (feed for (feed,) in self._iterated())
 
     def set_sample_generator(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,7 +20,42 @@ from proa.static.scope import Scope, global_scope
 from proa.static.state import require_static
 
 
-class ExponentialMovingAverage:
+class ReplacedParameters:
+    """Parameters of the current scope that averages replace until `restore`."""
+
+    def __init__(self) -> None:
+        self._saved: dict[str, Any] = {}
+
+    @contextmanager
+    def _replaced(
+        self, where: str, averages: Mapping[str, Any], need_restore: bool
+    ) -> Iterator[None]:
+        """While open, the current scope holds these arrays, by names of parameters."""
+        scope = global_scope()
+        self._saved = {n: held_array(where, scope, n).copy() for n in averages}
+        for name, array in averages.items():
+            self._put(scope, name, array)
+        try:
+            yield
+        finally:
+            if need_restore:
+                self.restore(None)
+
+    @staticmethod
+    def _put(scope: Scope, name: str, array: Any) -> None:
+        found = scope.find_var(name)
+        assert found is not None and found.tensor is not None
+        found.set(np.asarray(array), found.tensor.dtype)
+
+    def restore(self, executor: object) -> None:
+        """Let the current scope hold the parameters again that `apply` replaced."""
+        scope = global_scope()
+        for name, array in self._saved.items():
+            self._put(scope, name, array)
+        self._saved = {}
+
+
+class ExponentialMovingAverage(ReplacedParameters):
     """Averages of the program's trained parameters, to be tested in their place.
 
         average = decay * average + (1 - decay) * parameter,
@@ -44,6 +79,7 @@ class ExponentialMovingAverage:
         thres_steps: Tensor | None = None,
         name: str | None = None,
     ) -> None:
+        super().__init__()
         require_static("ExponentialMovingAverage")
         if not 0 <= decay < 1:
             raise InvalidArgumentError(
@@ -56,7 +92,6 @@ class ExponentialMovingAverage:
         self._rate = f"{self._name}.decay"
         #: Names of averages, by those of parameters.
         self._averages: dict[str, str] = {}
-        self._saved: dict[str, Any] = {}
 
     def update(self) -> None:
         """Record what updates the averages, after what is recorded so far; once."""
@@ -100,17 +135,9 @@ class ExponentialMovingAverage:
             raise PreconditionNotMetError(
                 f"[static.{where}] expected averages, which update() makes, got none"
             )
-        scope = global_scope()
-        self._saved = {
-            name: held_array(where, scope, name).copy() for name in self._averages
-        }
-        for name, array in self._corrected(where, scope).items():
-            self._put(scope, name, array)
-        try:
+        averages = self._corrected(where, global_scope())
+        with self._replaced(where, averages, need_restore):
             yield
-        finally:
-            if need_restore:
-                self.restore(executor)
 
     def _corrected(self, where: str, scope: Scope) -> dict[str, Any]:
         """The averages, without what they began with."""
@@ -121,16 +148,3 @@ class ExponentialMovingAverage:
             name: held_array(where, scope, own) / factor
             for name, own in self._averages.items()
         }
-
-    @staticmethod
-    def _put(scope: Scope, name: str, array: Any) -> None:
-        found = scope.find_var(name)
-        assert found is not None and found.tensor is not None
-        found.set(np.asarray(array), found.tensor.dtype)
-
-    def restore(self, executor: object) -> None:
-        """Let the current scope hold the parameters again that `apply` replaced."""
-        scope = global_scope()
-        for name, array in self._saved.items():
-            self._put(scope, name, array)
-        self._saved = {}

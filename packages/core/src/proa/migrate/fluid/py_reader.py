@@ -9,7 +9,7 @@ import proa
 from proa._core import Tensor
 from proa.base.naming import unique_name
 from proa.errors import EndOfDataError, InvalidArgumentError, PreconditionNotMetError
-from proa.io.generator_loader import GeneratorLoader
+from proa.io.generator_loader import GeneratorLoader, ProgramFeed
 from proa.migrate.fluid.feeding import DataFeeder
 from proa.static.state import data, require_static
 
@@ -24,19 +24,17 @@ EOFException = EndOfDataError
 Source = Callable[[], Iterable[Any]]
 
 
-class ProgramReader:
+class ProgramReader(ProgramFeed):
     """Data that runs of a program take from a reader, batch by batch.
 
     Args:
         variables: The inputs that are fed.
     """
 
-    feeds_tests = True
-
     def __init__(self, variables: Sequence[Tensor]) -> None:
+        super().__init__()
         self.variables = list(variables)
         self._feeds: Callable[[], Iterator[Mapping[str, Any]]] | None = None
-        self._pass: Iterator[Mapping[str, Any]] | None = None
         builder = require_static("py_reader")
         self._feeder = DataFeeder([v.name for v in variables], None)
         builder.add_reader(self)
@@ -71,23 +69,6 @@ class ProgramReader:
                 "decorate_tensor_provider before"
             )
         self._pass = iter(self._feeds())
-
-    def reset(self) -> None:
-        """End a pass."""
-        self._pass = None
-
-    def next_feed(self) -> Mapping[str, Any]:
-        """What the next run is fed; nothing if no pass has begun.
-
-        Raises:
-            EndOfDataError: If the pass has no batch left.
-        """
-        if self._pass is None:
-            return {}
-        found = next(self._pass, None)
-        if found is None:
-            raise EndOfDataError("[Executor.run] expected a batch, got the end of data")
-        return found
 
 
 def py_reader(

@@ -17,6 +17,7 @@ from proa.nn.schemes import Constant
 from proa.optimizer import Optimizer
 from proa.static import default_main_program
 from proa.static.exporting import held_array
+from proa.static.moving_average import ReplacedParameters
 from proa.static.scope import Scope, global_scope
 from proa.static.state import require_static
 
@@ -76,7 +77,7 @@ class LookaheadOptimizer:
         return made
 
 
-class ModelAverage:
+class ModelAverage(ReplacedParameters):
     """Means of parameters over the last runs, to be tested in their place.
 
     A window begins again after `average_window_rate` of all runs, but not before
@@ -99,11 +100,11 @@ class ModelAverage:
         regularization: DecayLike | None = None,
         name: str | None = None,
     ) -> None:
+        super().__init__()
         self._share = float(average_window_rate)
         self._window = min_average_window, max_average_window
         self._stem = name or unique_name("model_average")
         self._names: list[str] = []
-        self._saved: dict[str, Any] = {}
         require_static("ModelAverage")
         program = default_main_program()
         with NoTape(), program.role("optimize"):
@@ -156,7 +157,6 @@ class ModelAverage:
             PreconditionNotMetError: If the program was not run.
         """
         scope = global_scope()
-        self._saved = {n: self._held(scope, n).copy() for n in self._names}
         count = sum(
             int(self._held(scope, f"{self._stem}.{part}")[0])
             for part in ("count", "before")
@@ -165,31 +165,17 @@ class ModelAverage:
             raise PreconditionNotMetError(
                 "[ModelAverage.apply] expected runs of the program before, got none"
             )
+        means = {}
         for name in self._names:
             parts = ("last", "older", "past")
             sums = [self._held(scope, f"{self._stem}.{name}.{part}") for part in parts]
-            self._put(scope, name, np.add.reduce(sums) / count)
-        try:
+            means[name] = np.add.reduce(sums) / count
+        with self._replaced("ModelAverage.apply", means, need_restore):
             yield
-        finally:
-            if need_restore:
-                self.restore(executor)
 
     @staticmethod
     def _held(scope: Scope, name: str) -> Any:
         return held_array("ModelAverage.apply", scope, name)
-
-    @staticmethod
-    def _put(scope: Scope, name: str, array: Any) -> None:
-        found = scope.find_var(name)
-        assert found is not None and found.tensor is not None
-        found.set(array, found.tensor.dtype)
-
-    def restore(self, executor: object) -> None:
-        """Let the current scope hold the parameters again that `apply` replaced."""
-        for name, array in self._saved.items():
-            self._put(global_scope(), name, array)
-        self._saved = {}
 
 
 class _Wrapped:
