@@ -1,6 +1,7 @@
 """Clients that idle, drip, flood or leave: the others are served, memory is bounded."""
 
 import contextlib
+import itertools
 import json
 import logging
 import random
@@ -19,6 +20,7 @@ import pytest
 import small_models
 
 from proa_serving.client import GrpcClient, HttpClient
+from proa_serving.config import ServerConfig
 from proa_serving.http import connection, repeats
 from proa_serving.http.heads import KnownHeads
 from proa_serving.http.messages import Request
@@ -29,6 +31,8 @@ from proa_serving.protocol.errors import (
     SlowRequestError,
     error_from_status,
 )
+from proa_serving.transport.listener import Connections
+from proa_serving.transport.phases import IDLE
 
 INFER = "/v2/models/m/infer"
 GOOD = json.dumps(
@@ -542,3 +546,35 @@ def test_connections_are_counted_over_all_protocols(serve, model):
         for each in held:
             each.settimeout(30)
             assert each.recv(12) == b"HTTP/1.1 200"
+
+
+class IdleConnection:
+    """What a listener sees of a connection that idles until ``deadline``."""
+
+    phase = IDLE
+    health_only = False
+
+    def __init__(self, held: socket.socket, deadline: float) -> None:
+        self.sock, self.deadline = held, deadline
+
+    def close(self) -> None:
+        self.sock.close()
+
+
+def test_a_connection_whose_request_waits_to_be_read_does_not_make_room():
+    """Its client would be reset, and not know whether it was served."""
+    with contextlib.ExitStack() as stack:
+        pairs = [socket.socketpair() for _ in range(3)]
+        for each in itertools.chain(*pairs):
+            stack.callback(each.close)
+        held = [IdleConnection(pair[0], 1.0 + at) for at, pair in enumerate(pairs)]
+        config = ServerConfig(repository=Path("models"), max_connections=3)
+        shared = Connections(config)
+        shared.held.update(held)
+        pairs[0][1].sendall(b"GET / HTTP/1.1\r\n")
+        assert shared.make_room()
+        assert [each.sock.fileno() >= 0 for each in held] == [True, False, True]
+        shared.held.discard(held[1])
+        assert not shared.is_full()
+        pairs[2][1].sendall(b"G")
+        assert not shared.make_room()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import Any
 
 from proa_serving.http.answers import Answers
@@ -38,7 +39,7 @@ class TimedConnection(asyncio.BufferedProtocol):
 
     __slots__ = (
         *("_blocked", "_loop", "_owner", "_repeats", "_transport", "_unread"),
-        *("deadline", "health_only", "phase", "running"),
+        *("deadline", "health_only", "phase", "running", "sock"),
     )
 
     def __init__(
@@ -46,6 +47,7 @@ class TimedConnection(asyncio.BufferedProtocol):
     ) -> None:
         self._owner, self._loop = owner, loop
         self.health_only = health_only
+        self.sock: socket.socket | None = None
         self._transport: Any = None  # a Transport once connected
         self.running: asyncio.Task[Reply] | WaitingAnswer | HttpArrival | None = None
         self._unread = Unread(owner.budget)
@@ -65,7 +67,7 @@ class TimedConnection(asyncio.BufferedProtocol):
         """The client was too slow."""
         phase, limit = self.phase, self._owner.seconds[self.phase]
         if phase in (NEW, IDLE):
-            if has_unread(self._transport):
+            if has_unread(self.sock):
                 self._enter(phase)
                 self._set_deadline()
             else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import time
 from collections.abc import Callable
 from typing import Any
@@ -85,6 +86,7 @@ class Http2Connection(asyncio.BufferedProtocol):
     ) -> None:
         self._owner, self._loop = owner, loop
         self.health_only = health_only
+        self.sock: socket.socket | None = None
         self._transport: Any = None  # a Transport once connected
         self._out = Outgoing(owner.budget, self._ended)
         self._calls = Dispatcher(owner, self._out, loop, health_only)
@@ -122,7 +124,7 @@ class Http2Connection(asyncio.BufferedProtocol):
             self._enter(BLOCKED)
         elif self.phase is LINGER:
             self.abort()
-        elif self._reader.begun and has_unread(self._transport):
+        elif self._reader.begun and has_unread(self.sock):
             self._enter(self.phase)
         else:
             self.close()

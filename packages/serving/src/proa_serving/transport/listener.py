@@ -32,6 +32,7 @@ from proa_serving.transport.phases import (
     IDLE,
     LINGER,
     NEW,
+    has_unread,
 )
 
 log = logging.getLogger("proa_serving")
@@ -147,6 +148,7 @@ class Connection(Protocol):
     phase: str
     deadline: float
     health_only: bool
+    sock: socket.socket | None
 
     def expire(self) -> None: ...
     def drain(self) -> None: ...
@@ -180,16 +182,20 @@ class Connections:
         return True
 
     def make_room(self) -> bool:
-        """Close the connection that has idled longest, if any does."""
+        """Close the connection that has idled longest, if any does.
+
+        One whose request has arrived and waits to be read does not idle.
+        """
         idle = [
             each
             for each in self.held
             if each.phase in (NEW, IDLE) and not each.health_only
         ]
-        if not idle:
-            return False
-        min(idle, key=lambda each: each.deadline).close()
-        return True
+        for each in sorted(idle, key=lambda each: each.deadline):
+            if not has_unread(each.sock):
+                each.close()
+                return True
+        return False
 
 
 def _allowed_connections(wanted: int, kept: int) -> int:
@@ -334,6 +340,7 @@ class Listener(Generic[Answers]):
 
     def _open(self, held: socket.socket) -> None:
         connection = self._new_connection(self, self._loop, self._shared.is_full())
+        connection.sock = held
         self._connections.add(connection)
         self._shared.held.add(connection)
         if self._engine is not None:

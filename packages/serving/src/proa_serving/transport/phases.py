@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import select
-from typing import Any
+import socket
 
 NEW = "new"  # the first byte
 IDLE = "idle"  # the next request
@@ -14,16 +14,16 @@ BLOCKED = "blocked"  # the client, to read
 LINGER = "linger"  # the client, to close
 
 
-def has_unread(transport: Any) -> bool:
+def has_unread(held: socket.socket | None) -> bool:
     """Whether the client has sent what was not read yet, as the loop was busy.
 
     Closing would reset the connection, and the client not know if it was served.
 
     Args:
-        transport: The connection's ``asyncio.Transport``, or None before there is one.
+        held: The connection's socket, or None before there is one.
     """
-    if transport is None:
+    if held is None or held.fileno() < 0:
         return False
     waits = select.poll()
-    waits.register(transport.get_extra_info("socket"), select.POLLIN)
+    waits.register(held, select.POLLIN)
     return bool(waits.poll(0))
