@@ -284,6 +284,21 @@ BY_RULE: dict[str, tuple[Callable[[], Any], str]] = {
         ),
         "expected out_zero and low within int8, got out_zero=0, low=-129",
     ),
+    "matmul_int8": (
+        lambda: raw.matmul_int8(
+            ones([2, 3]).astype("int8"), ones([3, 4]).astype("int8"),
+            scale=1.0, y_zero=-200, dtype="float32",
+        ),
+        "expected x_zero and y_zero within int8, got x_zero=0, y_zero=-200",
+    ),
+    "attention_int8": (
+        lambda: raw.attention_int8(
+            *[ones([2, 3, 4, 5]).astype("int8")] * 2,
+            ones([2, 6, 4, 5]).astype("int8"), scale=1.0, v_scale=1.0, dtype="int8",
+        ),
+        "expected k and v of one length, got k.shape=(2, 3, 4, 5), "
+        "v.shape=(2, 6, 4, 5)",
+    ),
     "quantize_affine": (
         lambda: raw.quantize_affine(ones([2]), ones([1]), zero_point=200),
         "expected zero_point and low within int8, got zero_point=200, low=-128",

@@ -2,6 +2,7 @@
 // keys).
 #include "proa/gen/attrs/attention.h"
 #include "proa/base/expect.h"
+#include "proa/gen/attrs/quant.h"
 #include "proa/gen/shapes.h"
 #include "proa/shapes/dims.h"
 
@@ -61,6 +62,22 @@ Status shape_attention(const Call& c) {
   for (int i = 0; i < 4; ++i) c.out[0].shape[i] = shape[i];
   copy_shape(scores, &c.out[1]);
   c.out[1].shape[3] = 2;
+  return Status::kOk;
+}
+
+Status shape_attention_int8(const Call& c) {
+  const auto& a = c.attr<AttentionInt8Attrs>();
+  const int64_t whole[] = {a.q_zero, a.k_zero, a.v_zero, a.out_zero, a.low};
+  for (const int64_t w : whole)
+    PROA_EXPECT(c, w >= -128 && w <= 127, "zeros and low within int8", named("q_zero", a.q_zero),
+                named("k_zero", a.k_zero), named("v_zero", a.v_zero), named("out_zero", a.out_zero),
+                named("low", a.low));
+  View scores;
+  PROA_TRY(check_heads(c, 0, &scores));
+  PROA_TRY(check_mask(c, 3, scores, DType::kF32));
+  const int64_t shape[4] = {scores.shape[0], c.in[0].shape[1], scores.shape[1], c.in[2].shape[3]};
+  c.out[0].rank = 4;
+  for (int i = 0; i < 4; ++i) c.out[0].shape[i] = shape[i];
   return Status::kOk;
 }
 

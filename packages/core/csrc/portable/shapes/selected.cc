@@ -94,6 +94,15 @@ Status shape_linear_int8(const Call& c) {
   return shape_linear(c);
 }
 
+Status shape_matmul_int8(const Call& c) {
+  const auto& a = c.attr<MatmulInt8Attrs>();
+  PROA_EXPECT(c, is_int8(a.x_zero) && is_int8(a.y_zero), "x_zero and y_zero within int8",
+              named("x_zero", a.x_zero), named("y_zero", a.y_zero));
+  PROA_EXPECT(c, c.in[1].dtype == DType::kI8, "y of int8", dtype_of(c, 1));
+  PROA_TRY(check_ending<MatmulInt8Attrs>(c));
+  return shape_matmul(c);
+}
+
 // add_int8 and mul_int8, whose attributes are the same.
 Status shape_binary_int8(const Call& c) {
   const auto& a = c.attr<AddInt8Attrs>();

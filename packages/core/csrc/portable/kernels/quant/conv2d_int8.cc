@@ -261,8 +261,8 @@ Status conv2d_int8(const Call& c) {
                       Act::kNone,
                       0.0f,
                       0.0f};
-  begin_int8_epilogue(c, channels, {a.act, a.out_scale, a.residual_scale, a.out_zero, a.low}, rest,
-                      &end);
+  begin_int8_epilogue(&c.in[2], c.n_in > 3 ? &c.in[3] : nullptr, channels,
+                      {a.act, a.out_scale, a.residual_scale, a.out_zero, a.low}, rest, &end);
   rest += int8_epilogue_bytes(channels);
   const uint8_t* packed = static_cast<const uint8_t*>(c.packed);
   if (packed == nullptr) {

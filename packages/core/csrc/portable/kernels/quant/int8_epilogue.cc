@@ -221,12 +221,12 @@ size_t int8_epilogue_bytes(int64_t channels) {
          ~size_t{63};
 }
 
-void begin_int8_epilogue(const Call& c, int64_t channels, const Int8Ending& ending, void* memory,
-                         Int8Epilogue* end) {
+void begin_int8_epilogue(const View* multiplier, const View* bias, int64_t channels,
+                         const Int8Ending& ending, void* memory, Int8Epilogue* end) {
   float* const scale = static_cast<float*>(memory);
   float* const shift = scale + channels + kPadding;
-  copy_channels(&c.in[2], channels, scale);
-  copy_channels(c.n_in > 3 ? &c.in[3] : nullptr, channels, shift);
+  copy_channels(multiplier, channels, scale);
+  copy_channels(bias, channels, shift);
   end->scale = scale;
   end->shift = shift;
   end->residual_scale = static_cast<float>(ending.residual_scale);

@@ -29,9 +29,10 @@ struct Int8Epilogue {
   Int8Estimate estimate = {};
 };
 size_t int8_epilogue_bytes(int64_t channels);
-/// Sets all but `out` and `residual` of `end`.
-void begin_int8_epilogue(const Call& c, int64_t channels, const Int8Ending& ending, void* memory,
-                         Int8Epilogue* end);
+/// Sets all but `out` and `residual` of `end`, of which it reads the dtype and whether there is
+/// one. `multiplier` has one element or one for each channel; `bias` may be nullptr or not given.
+void begin_int8_epilogue(const View* multiplier, const View* bias, int64_t channels,
+                         const Int8Ending& ending, void* memory, Int8Epilogue* end);
 /// GemmOutput::epilogue; ctx is an Int8Epilogue.
 void finish_int8(const void* ctx, void* tile, int64_t ldt, int64_t row, int rows, int64_t col,
                  int cols);

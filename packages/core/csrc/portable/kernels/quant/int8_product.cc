@@ -45,6 +45,29 @@ const void* read_kernel(const void* ctx, int64_t out, int64_t unit, int64_t coun
   return buffer;
 }
 
+/// The same of a matrix whose columns are contiguous, by copies.
+const void* read_column(const void* ctx, int64_t out, int64_t unit, int64_t count, void* buffer) {
+  const Int8Kernels& w = *static_cast<const Int8Kernels*>(ctx);
+  const int64_t first = unit * kInt8Steps, left = w.depth - first, whole = count * kInt8Steps;
+  const int64_t some = left < whole ? left : whole;
+  memcpy(buffer, w.data + out * w.out + first, static_cast<size_t>(some));
+  memset(static_cast<int8_t*>(buffer) + some, 0, static_cast<size_t>(whole - some));
+  return buffer;
+}
+bool has_contiguous_columns(const Int8Kernels& w) {
+  return !kSmallBuild && sizeof(Int8Step) == 1 && w.step == 1 && w.taps_h * w.runs == 1 &&
+         w.run == w.depth;
+}
+int32_t sum_column(const int8_t* from, int64_t n) {
+  VI sum = {};
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) sum += load_int8(from + i);
+  int32_t total = 0;
+  for (int k = 0; k < kLanes; ++k) total += sum[k];
+  for (; i < n; ++i) total += from[i];
+  return total;
+}
+
 /// a / b, which mostly is 0: 64-bit division takes longer than the work on a unit.
 PROA_INLINE int64_t quotient(int64_t a, int64_t b) { return a < b ? 0 : a / b; }
 
@@ -87,12 +110,15 @@ const void* read_unit(const void* ctx, int64_t unit, int64_t out, int64_t count,
   return buffer;
 }
 
-/// The sums of each output's elements, of outputs that are contiguous in memory.
+/// Adds each output's elements to its sum.
 void sum_outputs(const Int8Kernels& w, int32_t* sums) {
   for (int64_t tap = 0; tap < w.taps_h; ++tap)
     for (int64_t at = 0; at < w.runs * w.run; ++at) {
       const int8_t* from = step_of(w, tap, at);
-      for (int64_t o = 0; o < w.outs; ++o) sums[o] += from[o];
+      if (w.out == 1)
+        for (int64_t o = 0; o < w.outs; ++o) sums[o] += from[o];
+      else
+        for (int64_t o = 0; o < w.outs; ++o) sums[o] += from[o * w.out];
     }
 }
 
@@ -102,30 +128,35 @@ size_t int8_packed_size(const Int8Kernels& w) {
   return (head_bytes(w.outs) + gemm_packed_size(kMicroI8, w.outs, w.units()) + 63) & ~size_t{63};
 }
 
-void int8_pack(const Int8Kernels& w, void* packed) {
+void int8_pack(const Int8Kernels& w, void* packed, int32_t zero) {
   int32_t* head = static_cast<int32_t*>(packed);
   memset(head, 0, head_bytes(w.outs));
   uint8_t* const panels = static_cast<uint8_t*>(packed) + head_bytes(w.outs);
   Micro micro = kMicroI8;
   micro.k_block = w.units() > 0 ? w.units() : 1;
-  const bool contiguous_outs = !kSmallBuild && w.out == 1;
-  gemm_pack(micro, {&w, contiguous_outs ? read_unit : read_kernel, contiguous_outs}, w.outs,
-            w.units(), panels);
-  if (kInt8Offset != 0 && contiguous_outs) {
-    sum_outputs(w, head);
-    for (int64_t o = 0; o < w.outs; ++o) head[o] *= -kInt8Offset;
-  } else if (kInt8Offset != 0) {
-    constexpr int64_t kUnits = 128;
-    int8_t steps[kUnits * 4];
-    for (int64_t o = 0; o < w.outs; ++o) {
-      int32_t sum = 0;
-      for (int64_t u = 0; u < w.units(); u += kUnits) {
-        const int64_t some = w.units() - u < kUnits ? w.units() - u : kUnits;
-        read_kernel(&w, o, u, some, steps);
-        for (int64_t k = 0; k < some * 4; ++k) sum += steps[k];
+  const bool contiguous_outs = !kSmallBuild && w.out == 1, columns = has_contiguous_columns(w);
+  gemm_pack(
+      micro,
+      {&w, contiguous_outs ? read_unit : (columns ? read_column : read_kernel), contiguous_outs},
+      w.outs, w.units(), panels);
+  const int32_t factor = -(kInt8Offset + zero);
+  if (factor != 0) {
+    if (columns) {
+      for (int64_t o = 0; o < w.outs; ++o) head[o] = sum_column(w.data + o * w.out, w.depth);
+    } else if (contiguous_outs || sizeof(Int8Step) != 1) {
+      sum_outputs(w, head);
+    } else {
+      constexpr int64_t kUnits = 128;
+      int8_t steps[kUnits * 4];
+      for (int64_t o = 0; o < w.outs; ++o) {
+        for (int64_t u = 0; u < w.units(); u += kUnits) {
+          const int64_t some = w.units() - u < kUnits ? w.units() - u : kUnits;
+          read_kernel(&w, o, u, some, steps);
+          for (int64_t k = 0; k < some * 4; ++k) head[o] += steps[k];
+        }
       }
-      head[o] = -kInt8Offset * sum;
     }
+    for (int64_t o = 0; o < w.outs; ++o) head[o] *= factor;
   }
   arrange_int8(panels, static_cast<size_t>(w.units() * gemm_columns(kMicroI8, w.outs)) * 4);
 }
@@ -137,6 +168,14 @@ const void* int8_panels(const Int8Kernels& w, const void* packed) {
 Int8Kernels int8_matrix(const View& w) {
   return {w.as<const int8_t>(), w.stride[1], 0,          0, w.stride[0],
           w.shape[1],           1,           w.shape[0], 1, w.shape[0]};
+}
+
+// On its own, as bytes that are written may be anything else for the compiler.
+void copy_int8_row(const int8_t* from, int64_t stride, int64_t k, Int8Step* __restrict to) {
+  if (stride == 1)
+    for (int64_t p = 0; p < k; ++p) to[p] = static_cast<Int8Step>(from[p] ^ kInt8Offset);
+  else
+    for (int64_t p = 0; p < k; ++p) to[p] = static_cast<Int8Step>(from[p * stride] ^ kInt8Offset);
 }
 
 PatchGemm int8_rows_product(const Int8Kernels& w, const void* packed, const void* rows, int64_t m) {

@@ -26,14 +26,17 @@ inline size_t int8_rows_bytes(int64_t rows, int64_t k) {
   return (whole * static_cast<size_t>(int8_pitch(k)) * sizeof(Int8Step) + 127) & ~size_t{63};
 }
 
-/// The packed form begins with what each column's sums start from.
+/// The packed form begins with what each column's sums start from: those of a left side less
+/// `zero`.
 size_t int8_packed_size(const Int8Kernels& w);
-void int8_pack(const Int8Kernels& w, void* packed);
+void int8_pack(const Int8Kernels& w, void* packed, int32_t zero = 0);
 /// The starts of the sums and the panels of what int8_pack wrote, for Gemm::init and packed.
 const void* int8_panels(const Int8Kernels& w, const void* packed);
 
 /// A matrix (in, out) as kernels of one tap.
 Int8Kernels int8_matrix(const View& w);
+/// A row of a left side, its k elements `stride` apart, as steps.
+void copy_int8_row(const int8_t* from, int64_t stride, int64_t k, Int8Step* to);
 /// m rows, int8_pitch(w.depth) steps apart, times what int8_pack wrote of a matrix; the caller sets
 /// where results go.
 PatchGemm int8_rows_product(const Int8Kernels& w, const void* packed, const void* rows, int64_t m);

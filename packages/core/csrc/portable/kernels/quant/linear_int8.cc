@@ -20,21 +20,13 @@ int64_t rows_of(const View& x) {
   return m;
 }
 
-/// A row as steps. On its own, as bytes that are written may be anything else for the compiler.
-void copy_row(const int8_t* from, int64_t stride, int64_t k, Int8Step* __restrict to) {
-  if (stride == 1)
-    for (int64_t p = 0; p < k; ++p) to[p] = static_cast<Int8Step>(from[p] ^ kInt8Offset);
-  else
-    for (int64_t p = 0; p < k; ++p) to[p] = static_cast<Int8Step>(from[p * stride] ^ kInt8Offset);
-}
-
 void copy_rows(const Call& c, int64_t k, Int8Step* to) {
   const View& x = c.in[0];
   const MatrixRef whole = row_matrix(x);
   const int64_t stride = x.stride[x.rank - 1], pitch = int8_pitch(k);
   parallel_for(c, rows_of(x), 1 + kCopyTaskBytes / (k + 1), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)
-      copy_row(x.as<const int8_t>() + whole.rows.at(i), stride, k, to + i * pitch);
+      copy_int8_row(x.as<const int8_t>() + whole.rows.at(i), stride, k, to + i * pitch);
   });
 }
 
@@ -55,8 +47,8 @@ Status linear_int8(const Call& c) {
   const bool adds = c.n_in > 4 && c.in[4].given();
   Int8Epilogue end = {nullptr, nullptr,    row_matrix(y), adds ? row_matrix(c.in[4]) : MatrixRef{},
                       0.0f,    Act::kNone, 0.0f,          0.0f};
-  begin_int8_epilogue(c, w.outs, {a.act, a.out_scale, a.residual_scale, a.out_zero, a.low}, rest,
-                      &end);
+  begin_int8_epilogue(&c.in[2], c.n_in > 3 ? &c.in[3] : nullptr, w.outs,
+                      {a.act, a.out_scale, a.residual_scale, a.out_zero, a.low}, rest, &end);
   rest += int8_epilogue_bytes(w.outs);
   copy_rows(c, w.depth, reinterpret_cast<Int8Step*>(rest));
   PatchGemm p = int8_rows_product(w, packed, rest, rows_of(c.in[0]));

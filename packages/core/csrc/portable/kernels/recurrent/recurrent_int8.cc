@@ -63,17 +63,11 @@ Status recurrent_int8(const Call& c) {
   }
   read_states(c.in[3], s, work.h);
   if (s.cell == Cell::kLstm) read_states(c.in[4], s, work.c);
-  // The epilogue reads multiplier and bias where a linear_int8 has them.
-  const View* bias = optional_input(c, 5);
-  const View linear_inputs[] = {c.in[0], c.in[1], c.in[2], bias == nullptr ? View() : *bias};
-  Call linear = c;
-  linear.in = linear_inputs;
-  linear.n_in = bias == nullptr ? 3 : 4;
   Int8Epilogue end = {nullptr,     nullptr, rows_in(work.gates, s.batch, s.gates),
                       MatrixRef{}, 0.0f,    Act::kNone,
                       0.0f,        0.0f};
   end.out.stride = 1;
-  begin_int8_epilogue(linear, s.gates, {0, 0.0, 1.0}, work.ending, &end);
+  begin_int8_epilogue(&c.in[2], optional_input(c, 5), s.gates, {0, 0.0, 1.0}, work.ending, &end);
   PatchGemm product = int8_rows_product(w, packed, work.rows, s.batch);
   product.g.out.epilogue = finish_int8;
   product.g.out.epilogue_ctx = &end;

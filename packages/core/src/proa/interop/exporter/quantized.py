@@ -17,31 +17,25 @@ KEEPING = (
     "transpose", "swap_last", "slice", "select", "relu", "assign",
     "adaptive_max_pool2d",
 )  # fmt: skip
+#: Operators that say the scale of their int8 result.
+_ENDING = ("conv2d_int8", "linear_int8", "gate_int8", "matmul_int8", "attention_int8")
 #: Activations whose results have no lower bound to reach.
 NOT_NEGATIVE = ("relu", "relu6", "sigmoid", "hard_sigmoid")
 
 
-def check_symmetric(out_zero: int, low: int) -> None:
-    """Raise what a product with a zero point cannot be written as."""
-    if out_zero != 0 or low != -127:
-        raise NotExpressibleError(
-            "int8 results with a zero point; export the model as it was before passes"
-        )
+def input_scale(call: Call, index: int = 0) -> float:
+    """A scale for an int8 array that a product takes.
 
-
-def input_scale(call: Call) -> float:
-    """A scale for the int8 array that a product takes.
-
-    Any will do as long as the weights have the rest; the one that the array was made
-    with, if it is known, makes the pairs of nodes that other tools look for.
+    Any will do as long as the other operand has the rest; the one that the array was
+    made with, if it is known, makes the pairs of nodes that other tools look for.
     """
-    value = call.given(0)
+    value = call.given(index)
     while (node := call.maker_of(value)) is not None:
-        if node.op == "quantize":
+        if node.op in ("quantize", "quantize_affine"):
             scale = call.written(node.inputs[1])
             data = None if scale is None else scale.data
             return 1.0 if data is None or data.size != 1 else float(data.reshape(()))
-        if node.op in ("conv2d_int8", "linear_int8", "gate_int8"):
+        if node.op in _ENDING:
             return float(np.float32(node.attrs["out_scale"]))
         if node.op not in KEEPING:
             return 1.0

@@ -10,9 +10,12 @@ from proa.ir.program import Node, Program, Value
 from proa.schema import ROWS
 
 _PRODUCTS = ("conv2d_int8", "linear_int8")
+#: These end with rounding alone.
+_PAIRS = ("matmul_int8", "attention_int8")
 _ACTS = ROWS["conv2d_int8"].attribute("act").choices
 #: Ops that give the same elements elsewhere, or the greatest of some: rounding to a
 #: grid before or after them is the same.
+_ROUNDING = ("quantize", "quantize_affine")
 _COMMUTES = (
     "max_pool2d",
     "relu",
@@ -30,6 +33,7 @@ def move_quantize_up(program: Program) -> bool:
 
     1. quantize(f(x), s) -> f(quantize(x, s)), where f gives elements of x elsewhere, or
        the greatest of some.
+       quantize_affine likewise, but for relu, whose 0 is its zero point.
     2. quantize(concat(x, y, ..), s) -> concat(quantize(x, s), quantize(y, s), ..).
     3. quantize(dequantize(q, s), s) -> q.
 
@@ -40,7 +44,7 @@ def move_quantize_up(program: Program) -> bool:
     for block in program.blocks:
         nodes: list[Node] = []
         for node in block.nodes:
-            if node.op == "quantize" and number(node.inputs[1]) is not None:
+            if node.op in _ROUNDING and number(node.inputs[1]) is not None:
                 above: Node | None = node
                 while above is not None:
                     above = _moved(program, above)
@@ -65,11 +69,9 @@ def _moved(program: Program, node: Node) -> Node | None:
     before = made_by(node.inputs[0], *_COMMUTES)
     if before is None or before.outputs[0].only_user is not node:
         return None
-    if _shrinks_by_half(before):
+    if _shrinks_by_half(before) or (before.op == "relu" and node.op != "quantize"):
         return None
-    early = make_node(
-        program, "quantize", [before.inputs[0], node.inputs[1]], node.attrs
-    )
+    early = make_node(program, node.op, [before.inputs[0], node.inputs[1]], node.attrs)
     integers = early.outputs[0]
     node.op, node.attrs = before.op, before.attrs
     node.inputs = [integers, *before.inputs[1:]]
@@ -118,8 +120,8 @@ def fuse_integer_epilogue(program: Program) -> bool:
     4. quantize(product, s) -> product of int8 results.
     5. quantize_affine(product, s) -> the same, with a zero point and a lower bound.
 
-    Requires float32 results of the product (but for relu), read by that node alone, and
-    one scale.
+    4 and 5 also of matmul_int8 and attention_int8. Requires float32 results of the
+    product (but for relu), read by that node alone, and one scale.
     """
     changed = False
     for block in program.blocks:
@@ -136,9 +138,12 @@ def fuse_integer_epilogue(program: Program) -> bool:
 
 
 def _product(
-    value: Value | None, reader: Node, dtypes: tuple[str, ...] = ("float32",)
+    value: Value | None,
+    reader: Node,
+    dtypes: tuple[str, ...] = ("float32",),
+    ops: tuple[str, ...] = _PRODUCTS,
 ) -> Node | None:
-    product = made_by(value, *_PRODUCTS)
+    product = made_by(value, *ops)
     if product is None or product.attrs["dtype"] not in dtypes:
         return None
     return product if product.outputs[0].only_user is reader else None
@@ -189,7 +194,8 @@ def _fuse_act(node: Node) -> bool:
 
 
 def _fuse_rounding(node: Node) -> bool:
-    product, scale = _product(node.inputs[0], node), number(node.inputs[1])
+    product = _product(node.inputs[0], node, ops=(*_PRODUCTS, *_PAIRS))
+    scale = number(node.inputs[1])
     if product is None or scale is None:
         return False
     attrs = {**product.attrs, "dtype": "int8", "out_scale": scale}

@@ -22,6 +22,7 @@ from proa.ir.passes.fold_norm import fold_batch_norm, fuse_batch_norm
 from proa.ir.passes.fuse import fuse_bias, fuse_epilogue, fuse_relu
 from proa.ir.passes.hoist_updates import hoist_updates
 from proa.ir.passes.identity import remove_identities
+from proa.ir.passes.integer_attention import fuse_integer_attention
 from proa.ir.passes.integers import (
     fuse_integer_epilogue,
     fuse_integer_gate,
@@ -60,6 +61,7 @@ PIPELINE: tuple[Pass, ...] = (
     Pass(fuse_relu, level=2),
     Pass(move_quantize_up, level=1),
     Pass(fuse_integer_epilogue, level=1),
+    Pass(fuse_integer_attention, level=1),
     Pass(fuse_integer_gate, level=1),
     Pass(fuse_integer_mean, level=2),
     Pass(fuse_batch_norm_relu_grad, level=4),

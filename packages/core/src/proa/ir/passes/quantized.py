@@ -14,6 +14,8 @@ _PRODUCTS = {
     "conv2d": ("conv2d_int8", 0), "conv2d_norm": ("conv2d_int8", 0),
     "linear": ("linear_int8", 1),
 }  # fmt: skip
+#: What a product of activations may read them through.
+_MOVES = ("transpose", "swap_last")
 _SUMS = {"add": "add_int8", "mul": "mul_int8"}
 _LIMITS = {"uint8": (0, 255), "int8": (-128, 127)}
 #: How far from an integer a weight over its scale may be: some roundings of float32.
@@ -58,7 +60,9 @@ def fuse_quantized(program: Program) -> bool:
        elements are multiples, of up to 128, of one number for each output channel ->
        conv2d_int8 or linear_int8, which pads with z. conv2d_norm likewise, as weights
        of one scale make it: its factor and shift become those of the integers.
-    4. (q - z) * s of other readers reads the integers of 1 and 2.
+    4. matmul of two such (q - z) * s, perhaps transposed -> matmul_int8; a number that
+       its result is multiplied by or divided by -> its scale.
+    5. (q - z) * s of other readers reads the integers of 1 and 2.
 
     uint8 becomes int8 by taking 128 from integers and zeros. Requires constants.
     Ensures the same integers for the same x; a sum of products is exact, where the
@@ -85,7 +89,9 @@ class _Fusion:
                 self.round(node)
             elif node.op in _PRODUCTS:
                 self.multiply(node)
-            elif node.op == "mul":
+            elif node.op == "matmul":
+                self.multiply_pair(node)
+            elif node.op in ("mul", "div") and not self.scale(node):
                 self.read(node)
             self.nodes.append(node)
         if self.changed:
@@ -193,8 +199,47 @@ class _Fusion:
         rewrite(node, op, arguments, attrs)
         self.changed = True
 
+    def multiply_pair(self, node: Node) -> None:
+        """Case 4: the product."""
+        moves = [made_by(v, *_MOVES) for v in node.inputs]
+        values = [
+            v if move is None else move.inputs[0]
+            for v, move in zip(node.inputs, moves, strict=True)
+        ]
+        x, y = (self.int8(_real(v)) for v in values)
+        if x is None or y is None or node.outputs[0].dtype != "float32":
+            return
+        arguments: list[Value | None] = [
+            q if move is None else self.make(move.op, [q], move.attrs)
+            for q, move in zip((x.q, y.q), moves, strict=True)
+        ]
+        scale = float(np.float32(x.scale) * np.float32(y.scale))
+        zeros = {"x_zero": x.zero, "y_zero": y.zero}
+        attrs = {"scale": scale, "dtype": "float32", **zeros}
+        rewrite(node, "matmul_int8", arguments, attrs)
+        self.changed = True
+
+    def scale(self, node: Node) -> bool:
+        """Case 4: a number after it."""
+        scaled = _pair(node)
+        product = None if scaled is None else made_by(scaled[0], "matmul_int8")
+        if scaled is None or product is None or product.attrs["dtype"] != "float32":
+            return False
+        made = product.outputs[0]
+        if made.only_user is not node or made.shape != node.outputs[0].shape:
+            return False
+        if any(user.op == "round" for user in node.outputs[0].users):
+            return False  # the quotient of case 1
+        factor = np.float32(scaled[1])
+        old = np.float32(product.attrs["scale"])
+        scale = float(old / factor if node.op == "div" else old * factor)
+        attrs = {**product.attrs, "scale": scale}
+        rewrite(node, "matmul_int8", list(product.inputs), attrs)
+        self.changed = True
+        return True
+
     def read(self, node: Node) -> None:
-        """Case 4."""
+        """Case 5."""
         real = _real(node.outputs[0])
         if real is None or real.q not in self.integers:
             return

@@ -188,3 +188,35 @@ op(
     grad=None,
     doc=f"v = a * b {_BINARY_DOC}",
 )
+
+op(
+    "matmul_int8(x, y, *, scale: float, x_zero: int = 0, y_zero: int = 0, "
+    "out_scale: float = 0.0, dtype: dtype, out_zero: int = 0, low: int = -127)",
+    shape="matmul_int8",
+    dtypes=("int8",),
+    outputs=("z",),
+    out="attr",
+    grad=None,
+    scratch=True,
+    doc="v = acc * scale with acc the exact int32 matrix product of x - x_zero and y - "
+    "y_zero, over the last two axes as matmul has it: a product of two activations. "
+    "dtype float32 gives v; int8 gives clamp(round(v / out_scale) + out_zero, low, "
+    "127). Strides are absorbed, so a transposed view costs no copy.",
+)
+op(
+    "attention_int8(q, k, v, mask?, *, scale: float, causal: bool = False, "
+    "q_zero: int = 0, k_zero: int = 0, v_zero: int = 0, v_scale: float, "
+    "weight_scale: float = 0.00392156862745098, "
+    "out_scale: float = 0.0, dtype: dtype, out_zero: int = 0, low: int = -127)",
+    shape="attention_int8",
+    dtypes=("int8",),
+    out="attr",
+    grad=None,
+    scratch=True,
+    doc="Attention of int8 arrays, shaped as the row attention has them: p = "
+    "softmax(acc * scale + mask) with acc the exact int32 products of q - q_zero and "
+    "k - k_zero, weights clamp(round(p / weight_scale) - 128, -128, 127), and v = acc "
+    "* (weight_scale * v_scale) with acc the exact products of weights + 128 and v - "
+    "v_zero. dtype float32 gives v; int8 gives "
+    "clamp(round(v / out_scale) + out_zero, low, 127). mask is of bools or float32.",
+)

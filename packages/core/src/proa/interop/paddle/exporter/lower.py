@@ -20,6 +20,8 @@ _ROWS_OF_WHOLE = (
     "dequantize",
     "conv2d_int8",
     "linear_int8",
+    "matmul_int8",
+    "attention_int8",
     "gate_int8",
     "mean_int8",
     *KEEPING,

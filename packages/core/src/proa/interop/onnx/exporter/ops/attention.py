@@ -89,7 +89,8 @@ def _before(c: Call, x: Ref) -> Ref:
     return c.cast(c.op("Trilu", ones, upper=0), "bool")
 
 
-def _masked(c: Call, x: Ref, mask: Ref | None, causal: bool) -> Ref:
+def masked(c: Call, x: Ref, mask: Ref | None, causal: bool) -> Ref:
+    """Scores under a mask, as attention takes it."""
     shape = x.shape
     if mask is not None and mask.dtype == "bool":
         x = where(c, mask, x, c.number(_MASKED, x))
@@ -103,7 +104,7 @@ def _masked(c: Call, x: Ref, mask: Ref | None, causal: bool) -> Ref:
 
 @export_row("mask_scores")
 def mask_scores(c: Call, x: Ref, mask: Ref | None = None, *, causal: bool) -> Ref:
-    return _masked(c, x, mask, causal)
+    return masked(c, x, mask, causal)
 
 
 @export_row("keep_scores")
@@ -133,7 +134,7 @@ def attention(
         for axis, size in zip((2, 3), lengths, strict=True):
             if isinstance(size, Ref):
                 c.graph.remember(("size", scores.name, axis), size)
-    scores = _masked(c, scores, mask, causal)
+    scores = masked(c, scores, mask, causal)
     weights = softmax(c, "Softmax", scores, -1)
     if p:
         weights = Ref(weights.name, given, shape)

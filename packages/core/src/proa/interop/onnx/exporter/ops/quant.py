@@ -8,7 +8,6 @@ import numpy as np
 
 from proa.interop.exporter.quantized import (
     NOT_NEGATIVE,
-    check_symmetric,
     input_scale,
     real_weight,
 )
@@ -72,6 +71,15 @@ def _quantized(
     )[0]
 
 
+@export_row("quantize_affine", since=10)
+def quantize_affine(c: Call, x: Ref, scale: Ref, *, zero_point: int, low: int) -> Ref:
+    _axis(c, scale, -1, x.rank)
+    scale = _one(c, scale)
+    if low > -128:
+        x = c.op("Max", x, c.op("Mul", scale, c.number(low - zero_point, scale)))
+    return c.op("QuantizeLinear", x, scale, c.const(np.int8(zero_point), "int8"))
+
+
 @export_row("dequantize")
 def dequantize_by_product(c: Call, x: Ref, scale: Ref, *, axis: int) -> Ref:
     wide = _per_axis(c, scale, axis, x.rank)
@@ -113,7 +121,6 @@ def _finished(
     c: Call, y: Ref, residual: Ref | None, *, act: str, out_scale: float,
     residual_scale: float, dtype: str, out_zero: int, low: int,
 ) -> Ref:  # fmt: skip
-    check_symmetric(out_zero, low)
     if residual is not None and residual.dtype == "int8":
         scale = c.const(np.float32(residual_scale), "float32")
         residual = dequantize(c, residual, scale, axis=-1)
@@ -124,6 +131,8 @@ def _finished(
         return y
     scale = c.const(np.float32(out_scale), "float32")
     y = Ref(y.name, y.dtype, c.outputs[0].shape)
+    if out_zero or low != -127:
+        return quantize_affine(c, y, scale, zero_point=out_zero, low=low)
     return _quantized(c, y, scale, -1, reaches_no_bound=act in NOT_NEGATIVE)
 
 

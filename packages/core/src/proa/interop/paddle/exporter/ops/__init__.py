@@ -10,6 +10,7 @@ from proa.interop.paddle.exporter.ops import (
     matrix,
     norm,
     quant,
+    quantized_products,
     random,
     recurrent,
     reduction,
@@ -18,5 +19,5 @@ from proa.interop.paddle.exporter.ops import (
 
 __all__ = [
     "elementwise", "gradient", "image", "index", "linear", "loss", "matrix", "norm",
-    "quant", "random", "recurrent", "reduction", "shape",
+    "quant", "quantized_products", "random", "recurrent", "reduction", "shape",
 ]  # fmt: skip

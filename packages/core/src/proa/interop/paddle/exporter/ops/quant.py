@@ -14,7 +14,6 @@ import numpy as np
 
 from proa.interop.exporter.quantized import (
     NOT_NEGATIVE,
-    check_symmetric,
     input_scale,
     real_weight,
 )
@@ -70,6 +69,20 @@ def quantize(c: Call, x: Ref, scale: Ref, *, axis: int) -> Ref:
     return _quantized(c, x, scale, axis)
 
 
+@export_row("quantize_affine")
+def quantize_affine(c: Call, x: Ref, scale: Ref, *, zero_point: int, low: int) -> Ref:
+    """By elementwise operators: Paddle's own has no zero point."""
+    if scale.data is not None:
+        scale = c.const(scale.data.reshape((1,) * max(x.rank, 1)), "float32")
+    quotient = c.row("div", x, scale)
+    if x.rank == 0:
+        quotient = c.reshape(quotient, [])
+    whole = c.row("round", quotient)
+    moved = c.row("add", whole, float(zero_point)) if zero_point else whole
+    kept: Ref = c.row("clip", moved, min=float(low), max=127.0)
+    return replace(kept, whole=True)
+
+
 @export_row("dequantize")
 def dequantize(c: Call, x: Ref, scale: Ref, *, axis: int) -> Ref:
     if x.dtype not in ("int8", "float32"):  # sums of products
@@ -103,7 +116,6 @@ def _finished(
     c: Call, y: Ref, residual: Ref | None, *, act: str, out_scale: float,
     residual_scale: float, dtype: str, out_zero: int, low: int,
 ) -> Ref:  # fmt: skip
-    check_symmetric(out_zero, low)
     value = None if residual is None else c.given(4)
     if residual is not None and value is not None and value.dtype == "int8":
         scale = c.const(np.float32(residual_scale), "float32")
@@ -114,6 +126,8 @@ def _finished(
     if dtype != "int8":
         return y
     scale = c.const(np.float32(out_scale), "float32")
+    if out_zero or low != -127:
+        return quantize_affine(c, y, scale, zero_point=out_zero, low=low)
     return _quantized(c, y, scale, -1, reaches_no_bound=act in NOT_NEGATIVE)
 
 
