@@ -81,18 +81,19 @@ def test_taps_outside_the_image_add_nothing_even_if_they_are_infinite(taps):
     assert not np.isfinite(y.numpy()[:, :, inside:]).any()
 
 
+@pytest.mark.parametrize("act", ["none", "relu6", "hard_swish"])
+@pytest.mark.parametrize("channels", [24, 32, 80])
 @pytest.mark.parametrize(("taps", "stride"), [(3, 1), (3, 2), (5, 1)])
-def test_bfloat16_is_float32_rounded_once(taps, stride):
-    x = to_tensor(RNG.standard_normal((2, 24, 10, 11)).astype(np.float32))
-    w = to_tensor(RNG.standard_normal((24, 1, taps, taps)).astype(np.float32))
+def test_bfloat16_is_float32_rounded_once(taps, stride, channels, act):
+    x = to_tensor(RNG.standard_normal((2, channels, 10, 11)).astype(np.float32))
+    w = to_tensor(RNG.standard_normal((channels, 1, taps, taps)).astype(np.float32))
+    bias = to_tensor(RNG.standard_normal(channels).astype(np.float32))
     narrow = in_memory_order(x.numpy(), "nhwc").astype("bfloat16")
-    how = {"stride": [stride] * 2, "padding": [taps // 2] * 4, "groups": 24}
-    (y,) = call_operator("conv2d", narrow, w.astype("bfloat16"), **how)
+    arrays = [narrow, w.astype("bfloat16"), bias.astype("bfloat16")]
+    how = {"stride": [stride] * 2, "padding": [taps // 2] * 4, "groups": channels}
+    (y,) = call_operator("conv2d_act", *arrays, act=act, **how)
     (wide,) = call_operator(
-        "conv2d",
-        narrow.astype("float32"),
-        w.astype("bfloat16").astype("float32"),
-        **how,
+        "conv2d_act", *[a.astype("float32") for a in arrays], act=act, **how
     )
     same = wide.astype("bfloat16").astype("float32").numpy()
     np.testing.assert_array_equal(y.astype("float32").numpy(), same)

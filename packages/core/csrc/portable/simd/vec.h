@@ -300,7 +300,14 @@ PROA_INLINE VF scale_by_power(VF x, VF n) {
 #endif
 }
 
-PROA_INLINE VF from_bf16(VU16 h) { return bit_cast<VF>(__builtin_convertvector(h, VU) << 16); }
+PROA_INLINE VF from_bf16(VU16 h) {
+#if defined(__AVX512F__)
+  // GCC 12 would convert by halves.
+  return (VF)_mm512_slli_epi32(_mm512_cvtepu16_epi32((__m256i)h), 16);
+#else
+  return bit_cast<VF>(__builtin_convertvector(h, VU) << 16);
+#endif
+}
 PROA_INLINE VU16 to_bf16(VF f) {
   const VU u = bit_cast<VU>(f);
   const VU rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;

@@ -14,6 +14,14 @@ namespace {
 constexpr int kPixels = 4;
 constexpr int kMaxLines = 2;
 
+/// The channels of a vector: those that follow each other, or every other one of two vectors, which
+/// BF16 is widened to by an instruction each; by the former it takes two.
+enum class Part { kAll, kEven, kOdd };
+template <Part kPart>
+struct PartConstant {
+  static constexpr Part value = kPart;
+};
+
 struct Block;
 using Sums = VF[kMaxLines][kPixels];
 
@@ -29,6 +37,9 @@ struct Job {
   /// Writes the results of a block. Not inlined: each of its forms would be copied into each of the
   /// loops.
   void (*finish)(const Job& s, const Block& at, int64_t channel, int64_t some, const Sums& sums);
+  /// The same of two vectors of channels; nullptr where there is no such function.
+  void (*finish_parts)(const Job& s, const Block& at, int64_t channel, const Sums& even,
+                       const Sums& odd) = nullptr;
 };
 
 /// A block: where its first tap is in x, and its first pixel among the output's.
@@ -39,9 +50,26 @@ struct Block {
   int count, skip;        // lines, and pixels of each that are there already
 };
 
+template <Part kPart>
+PROA_INLINE VF load_part(const float* p) {
+  if constexpr (kPart == Part::kAll) return load(p);
+  VI index;
+  for (int i = 0; i < kLanes; ++i) index[i] = 2 * i + (kPart == Part::kOdd ? 1 : 0);
+  return shuffle(load(p), load(p + kLanes), index);
+}
+template <Part kPart, class X>
+PROA_INLINE VF load_part(const X* p, int64_t some) {
+  if constexpr (kPart == Part::kAll) {
+    return load_n(p, some);
+  } else {
+    const VU pairs = load_as<VU>(p);
+    return bit_cast<VF>(kPart == Part::kOdd ? pairs & 0xffff0000u : pairs << 16);
+  }
+}
+
 /// The windows of one vector of channels; x and w are where their first taps are. kWhole: every
 /// column is inside.
-template <class X, int kTaps, int kStep, int kLines, bool kWhole>
+template <class X, Part kPart, int kTaps, int kStep, int kLines, bool kWhole>
 PROA_INLINE void sum_block(const Job& s, const X* x, const float* w, const Block& at, VF start,
                            int64_t some, Sums& result) {
   constexpr int kRows = (kLines - 1) * kStep + kTaps, kColumns = (kPixels - 1) * kStep + kTaps;
@@ -55,7 +83,7 @@ PROA_INLINE void sum_block(const Job& s, const X* x, const float* w, const Block
   VF kernels[kTaps][kTaps];
   const auto load_kernels = [&](int p) {
 #pragma GCC unroll 8
-    for (int q = 0; q < kTaps; ++q) kernels[p][q] = load(w + (p * kTaps + q) * s.width);
+    for (int q = 0; q < kTaps; ++q) kernels[p][q] = load_part<kPart>(w + (p * kTaps + q) * s.width);
   };
   if (kHoldsAll)
 #pragma GCC unroll 8
@@ -71,7 +99,7 @@ PROA_INLINE void sum_block(const Job& s, const X* x, const float* w, const Block
 #pragma GCC unroll 16
     for (int j = 0; j < kColumns; ++j) {
       if (!kWhole && (j < at.columns.first || j >= at.columns.end)) continue;
-      const VF column = load_n(line + j * s.input.pixel, some);
+      const VF column = load_part<kPart>(line + j * s.input.pixel, some);
 #pragma GCC unroll 2
       for (int l = 0; l < kLines; ++l) {
         const int p = r - l * kStep;
@@ -130,6 +158,24 @@ void narrow_lines(const Job& s, const Block& at, int64_t channel, int64_t some, 
   }
 }
 
+/// The same of two vectors of channels.
+template <class Results, Act kAct>
+void narrow_parts(const Job& s, const Block& at, int64_t channel, const Sums& even,
+                  const Sums& odd) {
+  alignas(64) uint16_t order[2 * kLanes];
+  for (int i = 0; i < 2 * kLanes; ++i) order[i] = static_cast<uint16_t>(i / 2 + i % 2 * kLanes);
+  const __m512i interleaved = _mm512_load_si512(order);
+  for (int l = 0; l < at.count; ++l) {
+    BF16* const to = static_cast<BF16*>(s.c.end.out.data) + at.to[l] + channel;
+#pragma GCC unroll 4
+    for (int i = 0; i < kPixels; ++i) {
+      if (i < at.skip) continue;
+      const __m512i words = Results::narrow(activate(kAct, even[l][i]), activate(kAct, odd[l][i]));
+      _mm512_storeu_si512(to + i * s.pixel, _mm512_permutexvar_epi16(interleaved, words));
+    }
+  }
+}
+
 /// The same by way of memory.
 void write_lines(const Job& s, const Block& at, int64_t channel, int64_t some, const Sums& sums) {
   alignas(64) float spare[kPixels * kLanes];
@@ -152,12 +198,28 @@ void write_lines(const Job& s, const Block& at, int64_t channel, int64_t some, c
 template <class X, int kTaps, int kStep, int kLines, bool kWhole>
 void run_block(const Job& s, const Block& at) {
   const X* const x = static_cast<const X*>(s.input.data) + at.x;
-  for (int64_t channel = 0; channel < s.c.groups; channel += kLanes) {
+  int64_t channel = 0;
+  if constexpr (__is_same(X, BF16)) {
+    const int64_t stop = s.finish_parts == nullptr ? 0 : s.c.groups;
+    for (; channel + 2 * kLanes <= stop; channel += 2 * kLanes) {
+      Sums even, odd;
+      const auto sum = [&](auto part, Sums& sums) {
+        constexpr Part kPart = decltype(part)::value;
+        const VF start = s.bias == nullptr ? VF{} : load_part<kPart>(s.bias + channel);
+        sum_block<X, kPart, kTaps, kStep, kLines, kWhole>(s, x + channel, s.kernels + channel, at,
+                                                          start, kLanes, sums);
+      };
+      sum(PartConstant<Part::kEven>{}, even);
+      sum(PartConstant<Part::kOdd>{}, odd);
+      s.finish_parts(s, at, channel, even, odd);
+    }
+  }
+  for (; channel < s.c.groups; channel += kLanes) {
     const int64_t some = min(s.c.groups - channel, kLanes);
     const VF start = s.bias == nullptr ? VF{} : load(s.bias + channel);
     Sums sums;
-    sum_block<X, kTaps, kStep, kLines, kWhole>(s, x + channel, s.kernels + channel, at, start, some,
-                                               sums);
+    sum_block<X, Part::kAll, kTaps, kStep, kLines, kWhole>(s, x + channel, s.kernels + channel, at,
+                                                           start, some, sums);
     s.finish(s, at, channel, some, sums);
   }
 }
@@ -247,9 +309,12 @@ void depthwise_blocks(const Convolution& c, const PaddedInput& input, const floa
   Job s = {c, input, packed, bias, end, depthwise_width(c), pixel, writes, write_lines};
   with_act(c.end.act, [&](auto act) {
     if (finishes(c, DType::kF32)) s.finish = finish_lines<float, act.value>;
-    if (finishes(c, DType::kBF16))
-      s.finish =
-          settings().bf16 == Bf16::kDots ? narrow_lines<act.value> : finish_lines<BF16, act.value>;
+    if (!finishes(c, DType::kBF16)) return;
+    const bool native = settings().bf16 == Bf16::kDots;
+    s.finish = native ? narrow_lines<act.value> : finish_lines<BF16, act.value>;
+    if (!c.end.by_channels())
+      s.finish_parts =
+          native ? narrow_parts<NativeBf16, act.value> : narrow_parts<EmulatedBf16, act.value>;
   });
   if (depthwise_reads_bf16(c))
     run<BF16>(s, first, last);
