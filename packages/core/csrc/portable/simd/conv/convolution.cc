@@ -57,9 +57,10 @@ Micro choose_micro_kernel(const Convolution& c) {
   return m;
 }
 
-/// Patches a multiple of 2 KiB apart map to the same cache sets.
+/// Patches a multiple of 2 KiB apart map to the same cache sets. AMX reads a line of each at a
+/// time, which costs less than a copy.
 bool has_cache_conflicts(const Convolution& c, int64_t pixel) {
-  return choose_algorithm(c) == Algorithm::kImplicitGemm &&
+  return choose_algorithm(c) == Algorithm::kImplicitGemm && !choose_micro_kernel(c).takes_rows() &&
          c.step_w * pixel * (uses_pairs(c) ? 2 : 4) % 2048 == 0;
 }
 
@@ -81,8 +82,8 @@ bool in_place(const Convolution& c) {
     if (depthwise_reads_bf16(c)) return true;
   }
   if (!is_usable_in_place(c.x, input_region(c), uses_pairs(c))) return false;
-  // Tiles have an even height: in an odd row the last tile reads one pixel past the end.
-  return choose_algorithm(c) != Algorithm::kImplicitGemm ||
+  // Tiles of vectors have an even height: in an odd row the last one reads a pixel past the end.
+  return choose_algorithm(c) != Algorithm::kImplicitGemm || choose_micro_kernel(c).takes_rows() ||
          (c.cols % 2 == 0 && !has_cache_conflicts(c, c.x.stride[3]));
 }
 
