@@ -34,7 +34,7 @@ SHAPES = [
     (1, 24, 48, 9, 2, 2, 0, 1, 2),
     (2, 260, 300, 4, 3, 1, 1, 1, 1),
     (1, 530, 40, 3, 1, 1, 0, 1, 1),
-    (1, 1024, 40, 7, 1, 1, 0, 1, 1),  # pixels two kilobytes apart, an odd number in a line
+    (1, 1024, 40, 7, 1, 1, 0, 1, 1),  # pixels 2 KiB apart, an odd number
     (2, 512, 33, 7, 1, 2, 0, 1, 1),
     (1, 72, 72, 9, 3, 1, 1, 1, 72),
     (2, 17, 270, 21, 3, 1, 1, 1, 1),  # sums over several blocks of pixels
