@@ -14,7 +14,9 @@ ActivationObserver = Literal[
 ]
 WeightObserver = Literal["abs_max", "channel_abs_max", "mse", "channel_mse"]
 RoundType = Literal["round", "adaround"]
-QuantizableOp = Literal["conv2d", "linear", "embedding", "recurrent"]
+QuantizableOp = Literal[
+    "conv2d", "linear", "embedding", "recurrent", "matmul", "attention"
+]
 
 #: Their thresholds do not depend on how many steps the other sign has.
 _ASYMMETRIC = ("abs_max", "moving_average", "avg", "hist")
@@ -74,7 +76,8 @@ class QuantConfig:
             stored in float16.
         ops: Kinds of operator to quantize: ``conv2d``, transposed ones too, ``linear``;
             and, by `quant_post_static`, ``embedding`` and ``recurrent`` (LSTM, GRU and
-            plain cells), whose weights alone are stored in 8 bits.
+            plain cells), whose weights alone are stored in 8 bits, and ``matmul`` and
+            ``attention``, products of two activations that are both rounded.
         operators: Operators without weights, by their names in graphs (``softmax``,
             ``add``, ``concat``): `quant_post_static` rounds what they read in float32.
             They stay in float32 themselves, but where integers just pass through.

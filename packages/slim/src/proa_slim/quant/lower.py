@@ -20,6 +20,7 @@ from proa.ir.passes.match import made_by, rewrite
 from proa.ir.program import Array, Node, Program, Value
 from proa.runtime import call_operator
 from proa_slim.config import QuantConfig
+from proa_slim.quant.pairs import pair_to_integers
 from proa_slim.quant.scales import weight_scale
 
 #: Integer form of each product, and the axis of its weight that counts output channels.
@@ -149,6 +150,7 @@ def to_integers(program: Program, config: QuantConfig) -> int:
         nodes = []
         for node in block.nodes:
             before = _to_integers(program, node, config)
+            before = before or pair_to_integers(program, node)
             count += bool(before)
             nodes += [*before, node]
         block.nodes = nodes

@@ -28,6 +28,7 @@ from proa_slim.quant.lower import (
 )
 from proa_slim.quant.model import OUT_THRESHOLD, LayerReport, QuantizedModel
 from proa_slim.quant.operands import operands, round_operands
+from proa_slim.quant.pairs import operands_of, pairs, round_pairs
 from proa_slim.quant.recording import program_of
 from proa_slim.quant.report import layer_report
 from proa_slim.quant.rounding import RoundedWeight, adaround, correct_bias
@@ -130,7 +131,7 @@ def require_products(program: Program, config: QuantConfig) -> None:
     Raises:
         PreconditionNotMetError: If not; it names the layers that stay in float32.
     """
-    if products(program, config) or operands(program, config):
+    if any(f(program, config) for f in (products, operands, pairs)):
         return
     if has_flow(program):  # which interpret() refuses
         return
@@ -163,6 +164,10 @@ def calibrate(
         observers.setdefault(value, ActivationScale(config))
     for value in operands(program, config):
         observers.setdefault(value, ActivationScale(config))
+    for node in pairs(program, config):
+        for operand in operands_of(node):
+            assert operand is not None
+            observers.setdefault(operand, ActivationScale(config))
     peaks: dict[str, float] = {}
 
     for number, batch in enumerate(batches):
@@ -288,6 +293,7 @@ def with_fake_quant(
         at = made.main.nodes.index(node)
         made.main.nodes[at:at] = nodes
         node.inputs[0], node.inputs[1] = rounded[x], nodes[-1].outputs[0]
+    round_pairs(made, by_name, config, _rounding)
     round_operands(made, by_name, config, _rounding)
     round_images(made, products(made, config), by_name, config)
     return made

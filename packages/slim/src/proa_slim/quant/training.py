@@ -13,7 +13,7 @@ from dataclasses import replace
 from os import PathLike
 from typing import Any, TypeGuard
 
-from proa.errors import PreconditionNotMetError
+from proa.errors import PreconditionNotMetError, UnimplementedError
 from proa.nn import (
     BatchNorm1D,
     BatchNorm2D,
@@ -37,6 +37,7 @@ from proa_slim.quant.layers import (
 from proa_slim.quant.lower import narrow_layers
 from proa_slim.quant.model import QuantizedModel
 from proa_slim.quant.output_ranges import note_out_scales, watch_outputs
+from proa_slim.quant.pairs import PAIRS
 from proa_slim.quant.speed import slow_in_int8
 from proa_slim.quant.trained import lower_trained, recorded
 
@@ -72,10 +73,18 @@ class QAT:
 
     Args:
         config: How; `QuantConfig(activation="moving_average")` if not given.
+
+    Raises:
+        UnimplementedError: If its ``ops`` name ``matmul`` or ``attention``.
     """
 
     def __init__(self, config: QuantConfig | None = None) -> None:
         self.config = config or QuantConfig(activation="moving_average")
+        if unknown := [op for op in self.config.ops if op in PAIRS]:
+            raise UnimplementedError(
+                f"[QAT] expected ops with weights, got {', '.join(unknown)}; "
+                "quant_post_static rounds operands of products of activations"
+            )
 
     def quantize(
         self,

@@ -1,0 +1,111 @@
+"""Products of activations: which are quantized, and their integer forms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from proa.ir.builder import make_node
+from proa.ir.passes.match import made_by, rewrite
+from proa.ir.program import Node, Program, Value
+from proa_slim.config import QuantConfig
+from proa_slim.quant.scales import Scale
+
+#: Integer form of each, and how many of its inputs are rounded.
+PAIRS = {"matmul": ("matmul_int8", 2), "attention": ("attention_int8", 3)}
+
+
+def pairs(program: Program, config: QuantConfig) -> list[Node]:
+    """The products of float32 activations to quantize."""
+    return [
+        node
+        for node in program.main.nodes
+        if node.op in PAIRS
+        and node.op in config.ops
+        and not node.attrs.get("p")
+        and not any(value.users for value in node.outputs[1:])
+        and all(
+            v is not None and not v.is_constant and v.dtype == "float32"
+            for v in operands_of(node)
+        )
+    ]
+
+
+def operands_of(node: Node) -> list[Value | None]:
+    """The inputs that are rounded."""
+    return node.inputs[: PAIRS[node.op][1]]
+
+
+def round_pairs(
+    program: Program,
+    scales: Mapping[str, Scale],
+    config: QuantConfig,
+    rounding: Callable[[Program, Value, Scale], list[Node]],
+) -> None:
+    """Let these products read their operands rounded, where there is a scale."""
+    chosen = set(pairs(program, config))
+    nodes: list[Node] = []
+    rounded: dict[Value, Value] = {}
+    for node in program.main.nodes:
+        for i, value in enumerate(operands_of(node)) if node in chosen else ():
+            if value is None or value.name not in scales:
+                continue
+            if value not in rounded:
+                nodes += rounding(program, value, scales[value.name])
+                rounded[value] = nodes[-1].outputs[0]
+            node.inputs[i] = rounded[value]
+        nodes.append(node)
+    program.main.nodes = nodes
+
+
+def pair_to_integers(program: Program, node: Node) -> list[Node]:
+    """Rewrite the product to one of integers, if its operands are fake-quantized;
+    returns the nodes that must be before it.
+    """
+    if node.op not in PAIRS or node.outputs[0].dtype != "float32":
+        return []
+    found = [_fake(value) for value in operands_of(node)]
+    nodes: list[Node] = []
+    steps: list[np.float32] = []
+    zeros: list[int] = []
+    for fake in found:
+        if fake is None:
+            return []
+        x, scale, offset = fake
+        assert scale.data is not None
+        steps.append(np.float32(scale.data.reshape(())))
+        zeros.append(-round(offset / float(steps[-1])))
+        how = {"zero_point": zeros[-1], "low": -127} if zeros[-1] else {}
+        op = "quantize_affine" if zeros[-1] else "quantize"
+        nodes.append(make_node(program, op, [x, scale], how))
+    whole: list[Value | None] = [n.outputs[0] for n in nodes]
+    if node.op == "matmul":
+        attrs = {"scale": float(steps[0] * steps[1]), "dtype": "float32"}
+        attrs |= {"x_zero": zeros[0], "y_zero": zeros[1]}
+        rewrite(node, "matmul_int8", whole, attrs)
+        return nodes
+    factor = np.float32(node.attrs["scale"])
+    attrs = {
+        "scale": float(steps[0] * steps[1] * factor), "v_scale": float(steps[2]),
+        "causal": node.attrs["causal"], "dtype": "float32",
+        "q_zero": zeros[0], "k_zero": zeros[1], "v_zero": zeros[2],
+    }  # fmt: skip
+    del node.outputs[1:]
+    rewrite(node, "attention_int8", [*whole, *node.inputs[3:]], attrs)
+    return nodes
+
+
+def _fake(value: Value | None) -> tuple[Value | None, Value, float] | None:
+    """What a fake quantization rounds, its scale and its offset."""
+    shifted = made_by(value, "add")
+    fake = made_by(value if shifted is None else shifted.inputs[0], "fake_quant")
+    scale = None if fake is None else fake.inputs[1]
+    if fake is None or scale is None or scale.data is None or scale.data.size != 1:
+        return None
+    if shifted is None:
+        return fake.inputs[0], scale, 0.0
+    before, offset = made_by(fake.inputs[0], "sub"), shifted.inputs[1]
+    if before is None or offset is None or offset.data is None:
+        return None
+    return before.inputs[0], scale, float(offset.data.reshape(()))

@@ -1,0 +1,56 @@
+"""Attention in int8 after calibration: near float32, and one result everywhere."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import proa
+import proa_lite
+import proa_slim as slim
+from proa import nn
+from proa.errors import UnimplementedError
+from proa.static import InputSpec
+from proa_inference import Config, create_predictor
+from proa_inference.optimize import optimized_program
+
+SPEC = [InputSpec([2, 20, 32], "float32", "x")]
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_attention_is_integers_between_its_products(
+    tmp_path: Path, symmetric: bool
+) -> None:
+    proa.seed(0)
+    layer = nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, activation="gelu")
+    network = nn.TransformerEncoder(layer, 2)
+    network.eval()
+    rng = np.random.default_rng(0)
+    batches = [rng.standard_normal((2, 20, 32)).astype(np.float32) for _ in range(4)]
+    config = slim.QuantConfig(
+        activation="abs_max", symmetric=symmetric, ops=("linear", "attention")
+    )
+    model = slim.quant_post_static(network, SPEC, batches, config)
+    path = tmp_path / "net.int8.proa"
+    model.save(path)
+    nodes = list(optimized_program(Config(path)).nodes())
+    ops = Counter(node.op for node in nodes)
+    assert ops["attention_int8"] == 2 and ops["attention"] == 0
+    made = [n for n in nodes if n.op == "attention_int8"]
+    if symmetric:
+        assert all(n.attrs["dtype"] == "int8" for n in made)
+    (found,) = create_predictor(Config(path)).run([batches[0]])
+    exact = network(proa.to_tensor(batches[0])).numpy()
+    assert np.abs(found - exact).max() < 0.05 * np.abs(exact).max()
+    np.testing.assert_array_equal(model(batches[0]), found)
+    device = proa_lite.create_predictor(proa_lite.Config(str(path)))
+    np.testing.assert_array_equal(device.run([batches[0]])[0], found)
+
+
+def test_qat_refuses_products_of_activations() -> None:
+    config = slim.QuantConfig(activation="moving_average", ops=("linear", "attention"))
+    with pytest.raises(UnimplementedError, match="attention"):
+        slim.QAT(config)
