@@ -95,7 +95,7 @@ PROA_INLINE void store_int8_rows(const VI (*q)[kVecs], int low, int high, int64_
       v = v < lower ? lower : v;
       v = v > upper ? upper : v;
       const VI8 bytes = to_int8(v);
-      if (n - j * kLanes >= kLanes)
+      if (j < kVecs - 1 || n == kVecs * kLanes)
         __builtin_memcpy(to + j * kLanes, &bytes, sizeof bytes);
       else
         store_n(to + j * kLanes, bytes, n - j * kLanes);
