@@ -3,11 +3,13 @@ from __future__ import annotations
 import numpy as np
 
 from proa.ir.builder import make_node
+from proa.ir.passes.attention_heads import (
+    have_same_heads,
+    replace_by_attention,
+    step_before,
+)
 from proa.ir.passes.match import made_by, number, rewrite
 from proa.ir.program import Array, Block, Node, Program, Value
-
-_HEADS_FIRST = {"perm": [0, 2, 1, 3]}  # its own inverse
-_KEYS_LAST = {"perm": [0, 3, 1, 2]}  # of (batch, heads, width, keys)
 
 
 def fuse_layer_norm(program: Program) -> bool:
@@ -162,14 +164,8 @@ def fuse_attention(program: Program) -> bool:
     return changed
 
 
-def _step(value: Value | None, reader: Node, *ops: str) -> Node | None:
-    """The node that makes the value, if `reader` alone reads it."""
-    node = made_by(value, *ops)
-    return node if node is not None and node.outputs[0].only_user is reader else None
-
-
 def _fuse_attention(program: Program, block: Block, node: Node) -> bool:
-    softmax = _step(node.inputs[0], node, "softmax")
+    softmax = step_before(node.inputs[0], node, "softmax")
     v = node.inputs[1]
     if softmax is None or v is None or len(v.shape) != 4 or v.dtype != "float32":
         return False
@@ -180,29 +176,13 @@ def _fuse_attention(program: Program, block: Block, node: Node) -> bool:
     if found is None:
         return False
     q, keys, scale, mask = found
-    if len(q.shape) != 4 or len(keys.shape) != 4 or not _one_batch(q, keys, v):
+    if not have_same_heads(q, keys, v):
         return False
     if mask is not None and (mask.dtype != "float32" or len(mask.shape) > 4):
         return False
-    parts = [
-        make_node(program, "transpose", [q], _HEADS_FIRST),
-        make_node(program, "transpose", [keys], _KEYS_LAST),
-        make_node(program, "transpose", [v], _HEADS_FIRST),
-    ]
-    inputs: list[Value | None] = [part.outputs[0] for part in parts]
-    made = make_node(program, "attention", [*inputs, mask], {"scale": scale})
-    at = block.nodes.index(node)
-    block.nodes[at:at] = [*parts, made]
-    rewrite(node, "transpose", [made.outputs[0]], _HEADS_FIRST)
-    return True
-
-
-def _one_batch(q: Value, keys: Value, v: Value) -> bool:
-    """Whether nothing is broadcast: batch and heads are the same, as far as known."""
-    for axis in (0, 1):
-        sizes = {value.shape[axis] for value in (q, keys, v)}
-        if len(sizes) > 1 or (axis == 1 and -1 in sizes):
-            return False
+    replace_by_attention(
+        program, block, node, "attention", (q, keys, v), mask, {"scale": scale}
+    )
     return True
 
 
@@ -210,7 +190,7 @@ def _scores(
     value: Value | None, reader: Node
 ) -> tuple[Value, Value, float, Value | None] | None:
     """q, the transposed k, the scale and the mask of a softmax's input."""
-    add = _step(value, reader, "add")
+    add = step_before(value, reader, "add")
     if add is not None:
         for scores, mask in (add.inputs[:2], add.inputs[1::-1]):
             found = _product(scores, add)
@@ -238,7 +218,7 @@ def _product(value: Value | None, reader: Node) -> tuple[Value, Value, float] | 
 
 def _scaled(value: Value | None, reader: Node) -> tuple[Value | None, float]:
     """x and c of x * c or x / (1 / c) that `reader` alone reads, or the value and 1."""
-    node = _step(value, reader, "mul", "div")
+    node = step_before(value, reader, "mul", "div")
     if node is not None:
         for x, constant in (node.inputs[:2], node.inputs[1::-1]):
             factor = number(constant)
@@ -266,7 +246,7 @@ def fuse_linear_pair(program: Program) -> bool:
         for node in list(block.nodes):
             if node.op != "linear" or not _makes_gates(node.outputs[0]):
                 continue
-            moved = _step(node.inputs[0], node, "transpose")
+            moved = step_before(node.inputs[0], node, "transpose")
             if moved is not None and moved.attrs["perm"][-1] != len(_shape(moved)) - 1:
                 continue
             reader = node if moved is None else moved

@@ -4,12 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from proa.ir.builder import make_node
-from proa.ir.passes.match import made_by, number, rewrite
+from proa.ir.passes.attention_heads import (
+    have_same_heads,
+    replace_by_attention,
+    step_before,
+)
+from proa.ir.passes.match import number
 from proa.ir.program import Block, Node, Program, Value
-
-_HEADS_FIRST = {"perm": (0, 2, 1, 3)}
-_KEYS_LAST = {"perm": (0, 3, 1, 2)}
 
 
 def fuse_integer_attention(program: Program) -> bool:
@@ -31,19 +32,14 @@ def fuse_integer_attention(program: Program) -> bool:
     return changed
 
 
-def _step(value: Value | None, reader: Node, op: str) -> Node | None:
-    node = made_by(value, op)
-    return node if node is not None and node.outputs[0].only_user is reader else None
-
-
 def _scores(softmax: Node) -> tuple[Node, Value | None] | None:
     """The product whose softmax it is, and the mask."""
     x = softmax.inputs[0]
-    product, mask = _step(x, softmax, "matmul_int8"), None
-    add = _step(x, softmax, "add")
+    product, mask = step_before(x, softmax, "matmul_int8"), None
+    add = step_before(x, softmax, "add")
     if add is not None:
         for scores, other in (add.inputs[:2], add.inputs[1::-1]):
-            product = _step(scores, add, "matmul_int8")
+            product = step_before(scores, add, "matmul_int8")
             if product is not None:
                 mask = other
                 break
@@ -57,8 +53,8 @@ def _scores(softmax: Node) -> tuple[Node, Value | None] | None:
 
 
 def _fuse(program: Program, block: Block, node: Node) -> bool:
-    whole = _step(node.inputs[0], node, "quantize_affine")
-    softmax = None if whole is None else _step(whole.inputs[0], whole, "softmax")
+    whole = step_before(node.inputs[0], node, "quantize_affine")
+    softmax = None if whole is None else step_before(whole.inputs[0], whole, "softmax")
     step = None if whole is None else number(whole.inputs[1])
     found = None if softmax is None else _scores(softmax)
     if whole is None or softmax is None or found is None or not step:
@@ -69,21 +65,13 @@ def _fuse(program: Program, block: Block, node: Node) -> bool:
     q, keys, v = *product.inputs[:2], node.inputs[1]
     if softmax.attrs["axis"] not in (-1, 3) or node.attrs["x_zero"] != -128:
         return False
-    if q is None or keys is None or v is None or not _one_batch(q, keys, v):
+    if q is None or keys is None or v is None or not have_same_heads(q, keys, v):
         return False
     attrs = _attributes(product, node, step)
     if attrs is None:
         return False
-    parts = [
-        make_node(program, "transpose", [q], _HEADS_FIRST),
-        make_node(program, "transpose", [keys], _KEYS_LAST),
-        make_node(program, "transpose", [v], _HEADS_FIRST),
-    ]
-    inputs: list[Value | None] = [part.outputs[0] for part in parts]
-    made = make_node(program, "attention_int8", [*inputs, mask], attrs)
-    at = block.nodes.index(node)
-    block.nodes[at:at] = [*parts, made]
-    rewrite(node, "transpose", [made.outputs[0]], _HEADS_FIRST)
+    operands = (q, keys, v)
+    replace_by_attention(program, block, node, "attention_int8", operands, mask, attrs)
     return True
 
 
@@ -101,14 +89,3 @@ def _attributes(product: Node, node: Node, step: float) -> dict[str, Any] | None
                 **{name: node.attrs[name] for name in ending},
             }  # fmt: skip
     return None
-
-
-def _one_batch(q: Value, keys: Value, v: Value) -> bool:
-    """Whether nothing is broadcast: batch and heads are the same, as far as known."""
-    if {len(x.shape) for x in (q, keys, v)} != {4}:
-        return False
-    for axis in (0, 1):
-        sizes = {x.shape[axis] for x in (q, keys, v)}
-        if len(sizes) > 1 or (axis == 1 and -1 in sizes):
-            return False
-    return True
