@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import json
 import re
 import subprocess
@@ -26,12 +26,9 @@ FIGURE = re.compile(
 
 @pytest.fixture(scope="module")
 def figures() -> ModuleType:
-    path = ROOT / "tools" / "figures.py"
-    spec = importlib.util.spec_from_file_location("figures", path)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "tools")
+        return importlib.import_module("figures")
 
 
 def test_generated_blocks_match_the_figures(figures: ModuleType) -> None:
@@ -83,11 +80,37 @@ def test_results_of_sessions_become_figures(
     ]  # fmt: skip
     bench = tmp_path / "build" / "bench" / "bench.json"
     bench.write_text(json.dumps({"rows": rows}))
-    assert len(figures.collect(tmp_path, measured)) == 2
-    assert "| 7.2 MB |" in figures.packages(measured)
-    table = figures.training(measured)
+    assert len(figures.collect(tmp_path, measured)) == 3
+    render = figures.RENDERERS
+    assert "| 7.2 MB |" in render["packages"](measured)
+    table = render["training"](measured)
     assert table.count("| 2.0 | 0.50 | torch |") == len(rows)
     assert "geometric mean is 0.50" in table
+
+
+def test_a_run_of_the_suite_infer_becomes_a_table(
+    figures: ModuleType, tmp_path: Path
+) -> None:
+    row = {"workload": "lstm", "threads": 1, "proa": 4000.0, "best": "openvino"}
+    rows = [
+        {**row, "kind": "inference of batch 1", "precision": "fp32", "ratio": 0.5,
+         "kept": True},
+        {**row, "kind": "inference of batch 1", "precision": "int8", "ratio": 2.0,
+         "of_fp32": 0.25},
+    ]  # fmt: skip
+    (tmp_path / "build" / "bench").mkdir(parents=True)
+    bench = tmp_path / "build" / "bench" / "bench.json"
+    bench.write_text(json.dumps({"rows": rows}))
+    measured = {"training": {"rows": [{"workload": "lenet", "network": "LeNet"}]}}
+    figures.collect(tmp_path, measured)
+    tables = [figures.RENDERERS[f"inference-{p}"](measured) for p in ("fp32", "int8")]
+    assert "| 4.00 | openvino | 0.50 |" in tables[0]
+    assert "| 4.00 | openvino | 2.00* | 0.25 |" in tables[1]
+    assert "batch 1 on 1: 2.00" in tables[1]
+    bench.write_text(json.dumps({"rows": [{**rows[0], "workload": "ocr_det"}]}))
+    before = json.dumps(measured)
+    figures.collect(tmp_path, measured)  # another network: not the same table
+    assert json.dumps(measured) == before
 
 
 def test_the_first_program_has_twelve_lines_and_its_file_is_served(
