@@ -67,6 +67,15 @@ struct AmxState {
   static void release_amx();
 };
 
+/// Units of k in a register, for a run of so many: as many as divide the run, if that takes no more
+/// registers. Their products are summed before they are added to what came before.
+inline int64_t amx_step_units(int64_t run) {
+  constexpr int64_t kUnits = 16;
+  const int64_t steps = run > kUnits ? (run + kUnits - 1) / kUnits : 1;
+  if (run % steps != 0) return kUnits;
+  return run > steps ? run / steps : 1;
+}
+
 struct Int8TileEnd;
 
 /// One tile: c (rows x vecs vectors) = init or c, plus a * b over k units.

@@ -175,12 +175,6 @@ PROA_INLINE void step(Unit& unit, const uint8_t* a, int64_t pitch_a, const uint8
   if constexpr (kTall && kWide) unit.template multiply_add<kBottomRight, kBottomA, kRightB>();
 }
 
-/// Units of k in a step for runs of so many: as many as divide them, if that takes no more steps.
-int step_units(int64_t run) {
-  const int64_t steps = max(ceil_div(run, kUnits), 1);
-  return run % steps == 0 ? static_cast<int>(max(run / steps, 1)) : kUnits;
-}
-
 /// The last units of a run, padded with 0 to a step: what follows them may be any numbers.
 template <bool kTall, bool kWide, class Unit>
 void last_step(Unit& unit, int count, int64_t units, const uint8_t* a, int64_t pitch_a,
@@ -250,7 +244,7 @@ void sum(Unit& unit, const Tile& t, const Patches& w, int units, const Places& p
 
 template <class Unit>
 void sum_tile(int vecs, const Tile& t, const Patches& w, const Places& places) {
-  const Shape shape = {t.count, step_units(t.k)};
+  const Shape shape = {t.count, static_cast<int>(amx_step_units(t.k))};
   Unit unit;
   if (!Unit::kKeepsShape || t.amx->shape != shape.key()) unit.configure(shape.configuration());
   if (Unit::kKeepsShape) t.amx->shape = shape.key();

@@ -8,6 +8,10 @@
 namespace proa::PROA_ISA {
 namespace {
 
+// Elements of a line of lanes between what is read and what is prefetched: panels of other lines
+// are packed in between, and the CPU follows few lines by itself.
+constexpr int64_t kAhead = 128;
+
 const uint16_t* line_of(const MatrixOperand& m, int64_t line) {
   return static_cast<const uint16_t*>(m.data) + m.lines.at(line);
 }
@@ -41,6 +45,8 @@ const void* read_step(const void* ctx, int64_t unit, int64_t begin, int64_t coun
   for (int64_t i = 0; i < count; i += kLanes) {
     const auto some = static_cast<__mmask16>((1u << min(count - i, kLanes)) - 1);
     const __mmask16 others = odd ? 0 : some;
+    __builtin_prefetch(first + i + kAhead);
+    __builtin_prefetch(second + i + kAhead);
     const __m512i low = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(some, first + i));
     const __m512i high = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(others, second + i));
     _mm512_mask_storeu_epi32(to + i, some, _mm512_or_si512(low, _mm512_slli_epi32(high, 16)));

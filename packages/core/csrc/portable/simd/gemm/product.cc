@@ -32,20 +32,21 @@ PackOperand source_of(const Product& p, MatrixOperand* ctx, const void* data,
 
 bool takes_complex(const Product& p) { return computes(DType::kC64) && is_complex(p.dtype); }
 
-/// True of what AMX multiplies, whose sums no other path adds in the same order.
-bool by_amx(const Product& p) { return kHasAmx && by_pairs(p) && settings().amx != Amx::kOff; }
+SumOrder sum_order(const Product& p) {
+  if (!by_pairs(p)) return SumOrder::kSteps;
+  return kHasAmx && settings().amx != Amx::kOff ? SumOrder::kTiles : SumOrder::kPairs;
+}
 
 /// A build without doubles is one for models, whose weights are prepacked: it leaves this out.
 bool is_small_m(const Product& p) {
-  return computes(DType::kF64) && !by_amx(p) && p.packed == nullptr &&
-         p.m <= small_m_limit(p.dtype, p.n) && p.n > 1 && p.b_stride == 1 && p.b_steps.uniform() &&
-         p.b_steps.step() != 1;
+  return computes(DType::kF64) && p.packed == nullptr && p.m <= small_m_limit(p.dtype, p.n) &&
+         p.n > 1 && p.b_stride == 1 && p.b_steps.uniform() && p.b_steps.step() != 1;
 }
 
 bool is_small_m_transposed(const Product& p) {
-  return kHasAvx512 && computes(DType::kF64) && !by_amx(p) && p.packed == nullptr &&
-         p.m <= kSmallMTransposed && p.dtype != DType::kF64 && p.n >= kLanes && p.k >= kLanes &&
-         p.b_steps.rank == 1 && p.b_steps.step() == 1;
+  return kHasAvx512 && computes(DType::kF64) && p.packed == nullptr && p.m <= kSmallMTransposed &&
+         p.dtype != DType::kF64 && sum_order(p) != SumOrder::kTiles && p.n >= kLanes &&
+         p.k >= kLanes && p.b_steps.rank == 1 && p.b_steps.step() == 1;
 }
 
 /// True if computing the transposed result, b^T a^T, is faster: rows of b are then read in place
@@ -119,7 +120,7 @@ void multiply(const Call& call, const Product& p, void* scratch) {
   }
   set_output(&g.out, &p.end);
   g.a = matrix_operand(&a, p.a, p.dtype, p.a_rows, p.a_steps);
-  RowMajorB lines = {p.dtype, p.b, p.b_stride, block_of(p), by_pairs(p)};
+  RowMajorB lines = {p.dtype, p.b, p.b_stride, block_of(p), sum_order(p)};
   if constexpr (kHasAvx512) {
     if (path == Path::kSmallMTransposed) return multiply_small_m_transposed(call, g, lines, rest);
   }

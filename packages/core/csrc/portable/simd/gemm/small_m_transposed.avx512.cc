@@ -122,8 +122,8 @@ void multiply_small_m_transposed(const Call& call, const Gemm& g, const RowMajor
   if (g.m == 0 || g.n == 0) return;
   if (b.dtype == DType::kF16) return run_all<F16>(call, g, b, scratch);
   if (b.dtype == DType::kBF16)
-    return b.by_pairs ? run_all<BF16, true>(call, g, b, scratch)
-                      : run_all<BF16>(call, g, b, scratch);
+    return b.order == SumOrder::kPairs ? run_all<BF16, true>(call, g, b, scratch)
+                                       : run_all<BF16>(call, g, b, scratch);
   run_all<float>(call, g, b, scratch);
 }
 
