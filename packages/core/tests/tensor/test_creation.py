@@ -130,6 +130,10 @@ def test_matrices() -> None:
     same(proa.eye(2, 3), np.eye(2, 3, dtype=np.float32))
     same(proa.tril(x, 1), np.tril(a, 1))
     same(proa.triu(x, -1), np.triu(a, -1))
+    for diagonal in (2**63 - 1, -(2**63)):  # beyond every matrix
+        kept = a if diagonal > 0 else np.zeros_like(a)
+        same(proa.tril(x, diagonal), kept)
+        same(proa.triu(x, -1 - diagonal), kept)
     same(proa.diag(proa.to_tensor(a[0]), 1), np.diag(a[0], 1))
     same(proa.diag(x, 1), np.diag(a, 1))
     padded = proa.diag(proa.to_tensor(a[0, :2]), -1, padding_value=9)

@@ -1,4 +1,5 @@
 // Ops that copy elements to other places: each is a few calls of copy() on parts of its arrays.
+#include "proa/base/arith.h"
 #include "proa/base/dispatch.h"
 #include "proa/base/expect.h"
 #include "proa/base/task_size.h"
@@ -287,6 +288,8 @@ Status triangle(const Call& c, int64_t diagonal, bool keep_low) {
   if (y.numel() == 0) return Status::kOk;
   const int64_t rows = x.shape[x.rank - 2], columns = x.shape[x.rank - 1];
   const int64_t xs = x.stride[x.rank - 1], ys = y.stride[y.rank - 1];
+  // Any diagonal is allowed; those beyond the matrix are all alike.
+  const int64_t offset = max(-rows - 1, min(diagonal, columns)) + (keep_low ? 1 : 0);
   Nest nest;  // planes, in logical order
   nest.set_shape(y);
   nest.add(y);
@@ -299,8 +302,7 @@ Status triangle(const Call& c, int64_t diagonal, bool keep_low) {
       for (int64_t r = begin; r < end; ++r, at.advance(nest, 1)) {
         T* to = y.as<T>() + at.offset[0];
         const T* from = x.as<const T>() + at.offset[1];
-        int64_t edge = r % rows + diagonal + (keep_low ? 1 : 0);
-        edge = edge < 0 ? 0 : edge > columns ? columns : edge;
+        const int64_t edge = max(0, min(r % rows + offset, columns));
         for (int64_t j = 0; j < edge; ++j) to[j * ys] = keep_low ? from[j * xs] : T{};
         for (int64_t j = edge; j < columns; ++j) to[j * ys] = keep_low ? T{} : from[j * xs];
       }
