@@ -13,7 +13,6 @@ import proa
 import proa_lite
 import proa_slim as slim
 from proa import nn
-from proa.errors import UnimplementedError
 from proa.static import InputSpec
 from proa_inference import Config, create_predictor
 from proa_inference.optimize import optimized_program
@@ -77,9 +76,3 @@ def test_attention_alone_has_one_result_everywhere(
     np.testing.assert_array_equal(model(x), found)
     device = proa_lite.create_predictor(proa_lite.Config(path))
     np.testing.assert_array_equal(device.run([x])[0], found)
-
-
-def test_qat_refuses_products_of_activations() -> None:
-    config = slim.QuantConfig(activation="moving_average", ops=("linear", "attention"))
-    with pytest.raises(UnimplementedError, match="attention"):
-        slim.QAT(config)

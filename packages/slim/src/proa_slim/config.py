@@ -76,8 +76,9 @@ class QuantConfig:
             stored in float16.
         ops: Kinds of operator to quantize: ``conv2d``, transposed ones too, ``linear``;
             and, by `quant_post_static`, ``embedding`` and ``recurrent`` (LSTM, GRU and
-            plain cells), whose weights alone are stored in 8 bits, and ``matmul`` and
-            ``attention``, products of two activations that are both rounded.
+            plain cells), whose weights alone are stored in 8 bits; and ``matmul`` and
+            ``attention``, products of two activations that are both rounded: `QAT`
+            finds them in `MatMul` and `nn.MultiHeadAttention`.
         operators: Operators without weights, by their names in graphs (``softmax``,
             ``add``, ``concat``): `quant_post_static` rounds what they read in float32.
             They stay in float32 themselves, but where integers just pass through.

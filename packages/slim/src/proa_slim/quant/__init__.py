@@ -10,6 +10,7 @@ from proa_slim.quant.layers import (
 )
 from proa_slim.quant.model import LayerReport, QuantizedModel
 from proa_slim.quant.model_file import PostTrainingQuantization
+from proa_slim.quant.pair_layers import MatMul, QuantizedAttention, QuantizedMatMul
 from proa_slim.quant.post_static import quant_post_static
 from proa_slim.quant.ptq import PTQ
 from proa_slim.quant.speed import LayerSpeed, layer_speeds, slow_in_int8
@@ -24,10 +25,13 @@ __all__ = [
     "ImperativeQuantAware",
     "LayerReport",
     "LayerSpeed",
+    "MatMul",
     "PostTrainingQuantization",
     "QuantizedActivation",
+    "QuantizedAttention",
     "QuantizedConvNorm",
     "QuantizedLayer",
+    "QuantizedMatMul",
     "QuantizedModel",
     "convert",
     "half_weights",

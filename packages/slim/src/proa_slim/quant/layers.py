@@ -210,10 +210,6 @@ class QuantizedActivation(Layer):
         return self.inner(self.input_quantizer(x))
 
 
-Quantized = QuantizedLayer | QuantizedConvNorm | QuantizedActivation
-QUANTIZED = (QuantizedLayer, QuantizedConvNorm, QuantizedActivation)
-
-
 class _IntegerEngine:
     """The exported form of one layer, made again when the layer has changed."""
 

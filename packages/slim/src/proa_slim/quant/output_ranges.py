@@ -12,8 +12,8 @@ from proa.ir.program import Program
 from proa.nn import Layer
 from proa.runtime import is_symbolic
 from proa_slim.quant.fake_quant import InputQuantizer, WeightQuantizer
-from proa_slim.quant.layers import QUANTIZED
 from proa_slim.quant.model import OUT_THRESHOLD
+from proa_slim.quant.pair_layers import QUANTIZED
 
 _RATE = 0.9
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -59,40 +60,70 @@ def round_pairs(
     program.main.nodes = nodes
 
 
+class Operand(NamedTuple):
+    """How an operand is rounded: x is about (q - zero) * step."""
+
+    step: np.float32
+    zero: int
+
+    @classmethod
+    def of(cls, step: float, offset: float) -> Operand:
+        """Of a scale and its offset."""
+        single = np.float32(step)
+        return cls(single, -round(offset / float(single)))
+
+    def rounding(self) -> tuple[str, dict[str, Any]]:
+        """The operator that rounds it, and its attributes."""
+        if not self.zero:
+            return "quantize", {}
+        return "quantize_affine", {"zero_point": self.zero, "low": -127}
+
+
+def integer_attributes(
+    op: str, operands: Sequence[Operand], scale: float = 1.0, causal: bool = False
+) -> dict[str, Any]:
+    """Attributes of the integer form of `op` with float32 results.
+
+    Args:
+        op: A key of `PAIRS`.
+        operands: How its operands are rounded.
+        scale: That of attention.
+        causal: Likewise.
+    """
+    steps, zeros = [o.step for o in operands], [o.zero for o in operands]
+    if op == "matmul":
+        attrs: dict[str, Any] = {"scale": float(steps[0] * steps[1])}
+        return attrs | {"x_zero": zeros[0], "y_zero": zeros[1], "dtype": "float32"}
+    return {
+        "scale": float(steps[0] * steps[1] * np.float32(scale)),
+        "v_scale": float(steps[2]), "causal": causal, "dtype": "float32",
+        "q_zero": zeros[0], "k_zero": zeros[1], "v_zero": zeros[2],
+    }  # fmt: skip
+
+
 def pair_to_integers(program: Program, node: Node) -> list[Node]:
     """Rewrite the product to one of integers, if its operands are fake-quantized;
     returns the nodes that must be before it.
     """
     if node.op not in PAIRS or node.outputs[0].dtype != "float32":
         return []
-    found = [_fake(value) for value in operands_of(node)]
     nodes: list[Node] = []
-    steps: list[np.float32] = []
-    zeros: list[int] = []
-    for fake in found:
+    rounded: list[Operand] = []
+    for value in operands_of(node):
+        fake = _fake(value)
         if fake is None:
             return []
         x, scale, offset = fake
         assert scale.data is not None
-        steps.append(np.float32(scale.data.reshape(())))
-        zeros.append(-round(offset / float(steps[-1])))
-        how = {"zero_point": zeros[-1], "low": -127} if zeros[-1] else {}
-        op = "quantize_affine" if zeros[-1] else "quantize"
+        rounded.append(Operand.of(scale.data.reshape(())[()], offset))
+        op, how = rounded[-1].rounding()
         nodes.append(make_node(program, op, [x, scale], how))
-    whole: list[Value | None] = [n.outputs[0] for n in nodes]
-    if node.op == "matmul":
-        attrs = {"scale": float(steps[0] * steps[1]), "dtype": "float32"}
-        attrs |= {"x_zero": zeros[0], "y_zero": zeros[1]}
-        rewrite(node, "matmul_int8", whole, attrs)
-        return nodes
-    factor = np.float32(node.attrs["scale"])
-    attrs = {
-        "scale": float(steps[0] * steps[1] * factor), "v_scale": float(steps[2]),
-        "causal": node.attrs["causal"], "dtype": "float32",
-        "q_zero": zeros[0], "k_zero": zeros[1], "v_zero": zeros[2],
-    }  # fmt: skip
+    op, count = PAIRS[node.op]
+    inputs = [*(n.outputs[0] for n in nodes), *node.inputs[count:]]
+    given = {k: v for k, v in node.attrs.items() if k in ("scale", "causal")}
+    attrs = integer_attributes(node.op, rounded, **given)
     del node.outputs[1:]
-    rewrite(node, "attention_int8", [*whole, *node.inputs[3:]], attrs)
+    rewrite(node, op, inputs, attrs)
     return nodes
 
 

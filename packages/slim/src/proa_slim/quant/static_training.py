@@ -24,6 +24,7 @@ from proa_slim.quant.lower import PRODUCTS
 from proa_slim.quant.model import OUT_THRESHOLD
 from proa_slim.quant.observers import LEVELS
 from proa_slim.quant.paddle_operators import WEIGHTED
+from proa_slim.quant.pairs import PAIRS
 from proa_slim.quant.quantizer_names import STATIC_ACTIVATIONS, WEIGHTS, quantizer
 from proa_slim.quant.static_integers import (
     IntegerProduct,
@@ -115,6 +116,11 @@ def quant_aware(
             not, or the program has branches, loops or recurrent layers.
     """
     options, patterns = config_of(config)
+    if without := [op for op in options.ops if op in PAIRS]:
+        raise UnimplementedError(
+            f"[quant_aware] expected ops with weights, got {', '.join(without)}; QAT "
+            "and quant_post_static round operands of products of activations"
+        )
     learns = options.learn_steps or options.learn_ranges
     if learns or not options.symmetric or "mse" in options.weight:
         raise UnimplementedError(

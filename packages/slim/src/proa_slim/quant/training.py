@@ -13,7 +13,7 @@ from dataclasses import replace
 from os import PathLike
 from typing import Any, TypeGuard
 
-from proa.errors import PreconditionNotMetError, UnimplementedError
+from proa.errors import PreconditionNotMetError
 from proa.nn import (
     BatchNorm1D,
     BatchNorm2D,
@@ -21,15 +21,15 @@ from proa.nn import (
     Conv2DTranspose,
     Layer,
     Linear,
+    MultiHeadAttention,
     Sequential,
 )
 from proa.nn.layer.sizes import group_count
 from proa_slim.config import QuantConfig
 from proa_slim.loading import require_layers
+from proa_slim.quant.fake_quant import InputQuantizer
 from proa_slim.quant.layers import (
-    QUANTIZED,
     Product,
-    Quantized,
     QuantizedActivation,
     QuantizedConvNorm,
     QuantizedLayer,
@@ -37,7 +37,13 @@ from proa_slim.quant.layers import (
 from proa_slim.quant.lower import narrow_layers
 from proa_slim.quant.model import QuantizedModel
 from proa_slim.quant.output_ranges import note_out_scales, watch_outputs
-from proa_slim.quant.pairs import PAIRS
+from proa_slim.quant.pair_layers import (
+    QUANTIZED,
+    MatMul,
+    Quantized,
+    QuantizedAttention,
+    QuantizedMatMul,
+)
 from proa_slim.quant.speed import slow_in_int8
 from proa_slim.quant.trained import lower_trained, recorded
 
@@ -73,18 +79,10 @@ class QAT:
 
     Args:
         config: How; `QuantConfig(activation="moving_average")` if not given.
-
-    Raises:
-        UnimplementedError: If its ``ops`` name ``matmul`` or ``attention``.
     """
 
     def __init__(self, config: QuantConfig | None = None) -> None:
         self.config = config or QuantConfig(activation="moving_average")
-        if unknown := [op for op in self.config.ops if op in PAIRS]:
-            raise UnimplementedError(
-                f"[QAT] expected ops with weights, got {', '.join(unknown)}; "
-                "quant_post_static rounds operands of products of activations"
-            )
 
     def quantize(
         self,
@@ -97,9 +95,10 @@ class QAT:
 
         Every Linear, Conv2D and Conv2DTranspose is wrapped, and what
         ``config.activations`` names, but for those that ``config.skip`` names and kinds
-        that ``config.ops`` does not have. A batch norm that alone reads such a product
-        is folded into it. The ranges of all layers' outputs are noted, for
-        `QuantizedModel.out_scales`.
+        that ``config.ops`` does not have. Of products of two activations, ``attention``
+        is that of MultiHeadAttention that returns no weights, ``matmul`` the layer
+        `MatMul`. A batch norm that alone reads a product is folded into it. The ranges
+        of all layers' outputs are noted, for `QuantizedModel.out_scales`.
 
         Args:
             network: The trained network.
@@ -121,20 +120,25 @@ class QAT:
         student = network if inplace else copy.deepcopy(network)
         layers = dict(student.named_sublayers(include_self=True))
         wrapped: dict[Layer, Layer] = {}
+        attends = False
         done = [f"{p}." for p, x in layers.items() if isinstance(x, QUANTIZED)]
         for path, child in list(layers.items()):
-            if not path or path in skipped or path.startswith(tuple(done)):
+            if path in skipped or path.startswith(tuple(done)):
+                continue
+            if isinstance(child, MultiHeadAttention):
+                attends |= self._attend(child, path)
+            if not path:
                 continue
             if child not in wrapped:
                 norm = pairs.get(path)
                 made = self._wrapped(child, layers[norm] if norm else None)
                 if made is None:
                     continue
-                wrapped[child], made.input_quantizer.layer = made, path
+                wrapped[child] = _named(made, path)
                 if norm and isinstance(made, QuantizedConvNorm):
                     _replace(layers, norm, FoldedNorm())
             _replace(layers, path, wrapped[child])
-        if not wrapped:
+        if not wrapped and not attends:
             raise PreconditionNotMetError(
                 "[QAT] expected at least one Conv2D or Linear to quantize, got none of "
                 f"{list(self.config.ops)} that skip leaves"
@@ -154,8 +158,18 @@ class QAT:
         config = replace(self.config, between=False)
         return frozenset(slow_in_int8(network, input_spec, config))
 
+    def _attend(self, layer: MultiHeadAttention, path: str) -> bool:
+        """Let the layer round what its attention reads, if it is chosen."""
+        chosen = "attention" in self.config.ops and not layer.need_weights
+        if not chosen or layer.attend is not None:
+            return False
+        layer.attend = _named(QuantizedAttention(self.config, layer.dropout), path)
+        return True
+
     def _wrapped(self, layer: Layer, norm: Layer | None) -> Quantized | None:
         """The layer with its rounding, and perhaps a norm; None if it is not chosen."""
+        if isinstance(layer, MatMul) and "matmul" in self.config.ops:
+            return QuantizedMatMul(self.config)
         if isinstance(layer, self.config.activations):
             return QuantizedActivation(layer, self.config)
         if not self._chosen(layer):
@@ -209,6 +223,14 @@ class QAT:
         for layer in student.sublayers():
             if isinstance(layer, QuantizedConvNorm):
                 layer.freeze_bn()
+
+
+def _named(layer: Layer, path: str) -> Layer:
+    """The layer, whose quantizers name that path in errors."""
+    for part in layer.sublayers():
+        if isinstance(part, InputQuantizer):
+            part.layer = path
+    return layer
 
 
 def _replace(layers: dict[str, Layer], path: str, new: Layer) -> None:

@@ -55,7 +55,7 @@ def scaled_dot_product_attention(
     if p > 0:  # as many numbers as there are weights
         batch, n, heads, _ = query.shape
         seed, offset = next_key(batch * heads * n * key.shape[1])
-    mask = None if attn_mask is None else _as_mask(attn_mask, query)
+    mask = None if attn_mask is None else as_mask(attn_mask, query)
     out: Tensor = ops.attention(
         query, key, value, mask,
         scale=query.shape[-1] ** -0.5, causal=is_causal, p=p, seed=seed, offset=offset,
@@ -63,8 +63,8 @@ def scaled_dot_product_attention(
     return out
 
 
-def _as_mask(mask: Tensor, like: Tensor) -> Tensor:
-    """Bools, or numbers of the dtype of `like`."""
+def as_mask(mask: Tensor, like: Tensor) -> Tensor:
+    """The mask as the operator takes it: bools, or numbers of the dtype of `like`."""
     if mask.dtype.is_floating:
         return cast_if(mask, like.dtype)
     return mask if mask.dtype == "bool" else ops.not_equal(mask, 0)
@@ -72,7 +72,7 @@ def _as_mask(mask: Tensor, like: Tensor) -> Tensor:
 
 def add_mask(scores: Tensor, mask: Tensor) -> Tensor:
     """Scores with a mask: bools (or ints) say what to keep, floats are added."""
-    mask = _as_mask(mask, scores)
+    mask = as_mask(mask, scores)
     if mask.dtype.is_floating:
         return ops.add(scores, mask)
     low = ops.full(shape=[], value=-1e9, dtype=scores.dtype)

@@ -64,6 +64,9 @@ class MultiHeadAttention(Layer):
         self.embed_dim, self.num_heads = embed_dim, num_heads
         self.head_dim = embed_dim // num_heads
         self.dropout, self.need_weights = dropout, need_weights
+        #: Called with q, k, v and the mask for the result of the heads, in place of
+        #: `scaled_dot_product_attention`; not if weights are returned.
+        self.attend: Layer | None = None
         attrs = (weight_attr, bias_attr)
         self.q_proj = Linear(embed_dim, embed_dim, *attrs)
         self.k_proj = Linear(kdim or embed_dim, embed_dim, *attrs)
@@ -135,6 +138,8 @@ class MultiHeadAttention(Layer):
         weights = None
         if self.need_weights:
             joined, weights = self._attend_plainly(q, k, v, attn_mask)
+        elif self.attend is not None:
+            joined = self.attend(q, k, v, attn_mask)
         else:
             joined = F.scaled_dot_product_attention(
                 q, k, v, attn_mask, self.dropout, training=self.training
