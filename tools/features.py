@@ -53,9 +53,6 @@ ABSENT = {
     "emulated CPU of 2008 and holds them to budgets; a build is too long for a test.",
     "L342": "Python 3.9 has had no security updates since October 2025: wheels are for "
     "3.10 to 3.14.",
-    "L546": "Products by quantized weights are int8 (L545), and attention takes up the "
-    "transposes, reshapes and the scale around its products; the product of two "
-    "activations has no int8 form.",
     "L670": "The figure is of one GPU against another server's, and Proa computes on "
     "CPUs; L671 shows the same service, Chinese text vectors by BERT, on those.",
     "L676": "No image was built, for CPUs or GPUs: hadolint checks the Dockerfile, and "

@@ -11,6 +11,7 @@ from proa.ir.passes import PIPELINE, apply
 from .rounded_programs import RNG, both, ops_of, run, same_before_and_after
 
 
+@pytest.mark.feature("L546", how="mechanism")
 @pytest.mark.parametrize("kind", ["uint8", "int8"])
 @pytest.mark.parametrize("over", [False, True])
 def test_a_product_of_two_activations_and_its_scale(kind: str, over: bool) -> None:
