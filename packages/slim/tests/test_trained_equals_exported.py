@@ -269,8 +269,9 @@ def test_learned_steps_have_the_gradient_of_the_paper(per_channel):
 
 def test_learned_ranges_have_the_gradient_of_the_paper():
     # Choi et al., 2018: of the range, the sum over what is clipped at it.
-    x = 3 * RNG.standard_normal((4, 30)).astype(np.float32)
-    dy = RNG.standard_normal(x.shape).astype(np.float32)
+    rng = np.random.default_rng(5)
+    x = 3 * rng.standard_normal((4, 30)).astype(np.float32)
+    dy = rng.standard_normal(x.shape).astype(np.float32)
     quantizer = InputQuantizer(QuantConfig("moving_average", learn_ranges=True))
     for _ in range(20):
         quantizer(proa.to_tensor(x[:1]))
