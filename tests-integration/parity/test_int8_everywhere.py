@@ -5,10 +5,6 @@ in a server's process, and the same classes in onnxruntime.
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +20,8 @@ import proa_slim as slim
 from proa import nn
 from proa.static import InputSpec
 from proa_serving.client import GrpcClient, HttpClient
+
+from .server_process import server
 
 SPEC = [InputSpec([None, 1, 24, 24], "float32", "x")]
 FASHION = [InputSpec([None, 1, 28, 28], "float32", "x")]
@@ -61,23 +59,6 @@ def trained_with_rounding(
         student(proa.to_tensor(batch))
     student.eval()
     return qat.convert(student, SPEC), student
-
-
-@contextmanager
-def server(path: Path) -> Iterator[tuple[str, str]]:
-    """Addresses, HTTP and gRPC, of a process that serves a file as ``net``."""
-    command = [sys.executable, "-m", "proa_serving.cli", f"net={path}"]
-    process = subprocess.Popen(
-        [*command, "--http", "0", "--grpc", "0"], stdout=subprocess.PIPE, text=True
-    )
-    try:
-        assert process.stdout
-        ready = process.stdout.readline()
-        found = [ready.split(f"{name}=")[1].split()[0] for name in ("http", "grpc")]
-        yield found[0], found[1]
-    finally:
-        process.terminate()
-        assert process.wait(30) == 0
 
 
 @pytest.mark.parametrize("compressed", [False, True])

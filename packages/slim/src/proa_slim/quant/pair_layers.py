@@ -104,13 +104,13 @@ class QuantizedAttention(Layer):
         """softmax(q k^T / sqrt(d) + mask) v of rounded arrays."""
         quantizers = (self.q_quantizer, self.k_quantizer, self.v_quantizer)
         if is_symbolic(q):
-            rounded = [f(x) for f, x in zip(quantizers, (q, k, v), strict=True)]
-            return F.scaled_dot_product_attention(*rounded, mask)
+            q, k, v = (f(x) for f, x in zip(quantizers, (q, k, v), strict=True))
+            return F.scaled_dot_product_attention(q, k, v, mask)
         given = None if mask is None else as_mask(mask, q)
 
         def simulated() -> Any:
-            rounded = [f(x) for f, x in zip(quantizers, (q, k, v), strict=True)]
-            return self._attend(*rounded, given)
+            a, b, c = (f(x) for f, x in zip(quantizers, (q, k, v), strict=True))
+            return self._attend(a, b, c, given)
 
         if self.training:
             return simulated()
@@ -163,7 +163,8 @@ def _exact(
         return simulated()
     attend = {"scale": operands[0].shape[-1] ** -0.5} if op == "attention" else {}
     with proa.no_grad():
-        rounded, integers = [], []
+        rounded: list[Operand] = []
+        integers: list[Any] = []
         for x, scale in zip(operands, scales, strict=True):
             rounded.append(Operand.of(scale.scale, np.float32(scale.offset)))
             name, how = rounded[-1].rounding()

@@ -115,7 +115,7 @@ def pair_to_integers(program: Program, node: Node) -> list[Node]:
             return []
         x, scale, offset = fake
         assert scale.data is not None
-        rounded.append(Operand.of(scale.data.reshape(())[()], offset))
+        rounded.append(Operand.of(float(scale.data.item()), offset))
         op, how = rounded[-1].rounding()
         nodes.append(make_node(program, op, [x, scale], how))
     op, count = PAIRS[node.op]

@@ -64,11 +64,12 @@ def _quantized(
         c.refuse("scales for each channel need opset 13")
     if not reaches_no_bound:
         x = c.op("Max", x, _lower_bound(c, scale, axis, x.rank))
-    zero = c.const(np.zeros(scale.shape if at is not None else (), np.int8), "int8")
-    scale = _one(c, scale)
-    return c.graph.emit(
-        "QuantizeLinear", [x, scale, zero], {} if at is None else {"axis": at}
-    )[0]
+    return c.op("QuantizeLinear", x, _one(c, scale), _zeros(c, scale, at), axis=at)
+
+
+def _zeros(c: Call, scale: Ref, at: int | None) -> Ref:
+    """Zero points, one for each scale."""
+    return c.const(np.zeros(scale.shape if at is not None else (), np.int8), "int8")
 
 
 @export_row("quantize_affine", since=10)
@@ -91,7 +92,10 @@ def dequantize(c: Call, x: Ref, scale: Ref, *, axis: int) -> Ref:
     at = _axis(c, scale, axis, x.rank)
     if at is not None and c.opset < 13:
         return dequantize_by_product(c, x, scale, axis=axis)
-    return c.op("DequantizeLinear", x, _one(c, scale), axis=at)
+    # Without them onnxruntime 1.32 makes uint8 of the input of a product of more
+    # than two axes: it inserts a QuantizeLinear without any, whose result is unsigned.
+    zeros = [_zeros(c, scale, at)] if x.dtype == "int8" else []
+    return c.op("DequantizeLinear", x, _one(c, scale), *zeros, axis=at)
 
 
 @export_row("fake_quant", since=10)
