@@ -8,7 +8,7 @@ import pytest
 
 import proa
 from proa import nn
-from proa.errors import PreconditionNotMetError
+from proa.errors import InvalidArgumentError, PreconditionNotMetError
 from proa.static import InputSpec
 from proa_slim import AnalysisPTQ, QuantConfig
 
@@ -39,11 +39,14 @@ class Metric:
         self.labels = net(proa.to_tensor(X)).numpy().argmax(1)
         self.calls = 0
         self.stop_at = None
+        self.values = {}
 
     def __call__(self, model):
         self.calls += 1
         if self.calls == self.stop_at:
             raise KeyboardInterrupt
+        if self.calls in self.values:
+            return self.values[self.calls]
         return 100 * float((model(X).argmax(1) == self.labels).mean())
 
 
@@ -108,6 +111,21 @@ def test_a_stopped_search_repeats_only_the_evaluation_in_progress(parts):
     fresh = analysis(progress=False)
     assert fresh.metric_error_analyse() == whole
     assert metric.calls == 5 + 4
+
+
+@pytest.mark.parametrize(
+    ("call", "value", "text"),
+    [(1, np.nan, "got nan with float32"), (3, np.inf, "got inf with '2' alone")],
+)
+def test_a_metric_that_is_not_finite_names_the_layer_and_is_not_kept(
+    parts, call, value, text
+):
+    metric, analysis, _ = parts
+    metric.values = {call: value}
+    with pytest.raises(InvalidArgumentError, match=f"finite metric, {text}"):
+        analysis(progress=False).metric_error_analyse()
+    whole = analysis(progress=False, resume=True).metric_error_analyse()
+    assert next(iter(whole)) == "2" and metric.calls == 1 + 4
 
 
 def test_evaluations_of_another_network_are_refused(parts, tmp_path):

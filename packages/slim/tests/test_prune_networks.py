@@ -278,6 +278,28 @@ def test_sensitivities_go_on_after_an_interruption(tmp_path):
         L1NormFilterPruner(net, SHAPE, sen_file=path).sensitive(counts)
 
 
+def test_a_metric_that_is_not_finite_names_the_weight_and_is_not_kept(tmp_path):
+    net = small_net()
+    path, metric = tmp_path / "sen.json", metric_of(net)
+
+    def fails(whole, part):
+        return lambda: part if net[4].weight.shape[0] < 32 else whole()
+
+    with pytest.raises(InvalidArgumentError, match="metric other than 0, got nan"):
+        L1NormFilterPruner(net, SHAPE, sen_file=path).sensitive(lambda: np.nan)
+    assert not path.exists()
+    pruner = L1NormFilterPruner(net, SHAPE, sen_file=path)
+    wanted = r"got nan without a share of 0\.5 of the channels of '4\.weight'"
+    with pytest.raises(InvalidArgumentError, match=wanted):
+        pruner.sensitive(fails(metric, np.nan), ratios=(0.5,))
+    assert net[4].weight.shape[0] == 32
+    assert list(load_sensitivities(path)) == ["0.weight"]
+    found = L1NormFilterPruner(net, SHAPE, sen_file=path).sensitive(
+        metric, ratios=(0.5,)
+    )
+    assert all(0 < losses[0.5] < 1 for losses in found.values())
+
+
 def test_ratios_follow_from_losses():
     losses = {"a": {0.2: 0.01, 0.4: 0.03, 0.6: 0.2}, "b": {0.2: 0.1}, "c": {0.5: 0.0}}
     found = get_ratios_by_loss(losses, 0.02)

@@ -40,6 +40,16 @@ def train_step(net, optimizer):
     optimizer.clear_grad()
 
 
+@pytest.mark.parametrize("mode", ["ratio", "threshold", "2:4"])
+def test_weights_that_are_not_finite_are_named(mode):
+    net = perceptron()
+    weight = net[2].weight.numpy()
+    weight[1, 2:4] = np.nan, -np.inf
+    net[2].weight.set_value(weight)
+    with pytest.raises(InvalidArgumentError, match=r"got 2 NaN .* in '2\.weight'"):
+        UnstructuredPruner(net, mode).step()
+
+
 @pytest.mark.parametrize("local", [False, True])
 def test_a_share_of_the_smallest_weights_is_zero_and_stays_so(local):
     net = perceptron()

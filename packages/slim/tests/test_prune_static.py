@@ -123,6 +123,16 @@ def test_sensitivities_of_a_program_leave_it_as_it_was(network, tmp_path):
     with pytest.raises(InvalidArgumentError, match="metric other than 0, got nan"):
         sensitivity(program, None, names, lambda given: np.nan, scope=scope)
 
+    def fails(given):
+        return 1.0 if given is program else np.inf
+
+    with pytest.raises(InvalidArgumentError, match=f"got inf without .* {names[0]!r}"):
+        sensitivity(program, None, names, fails, scope=scope)
+    for name, array in before.items():
+        np.testing.assert_array_equal(
+            np.array(scope.find_var(name).get_tensor()), array
+        )
+
 
 def arrays_of(program, scope):
     return {n: np.array(scope.find_var(n).get_tensor()) for n in program.states}

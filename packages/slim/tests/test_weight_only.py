@@ -165,6 +165,37 @@ def test_a_network_without_weights_is_refused():
         quant_post_dynamic(nn.Sequential(nn.Linear(32, 2)), spec)
 
 
+@pytest.mark.parametrize("bits", [16, 8, 4])
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_weights_that_are_not_finite_are_named(bits, wrong):
+    net = nn.Sequential(nn.Linear(32, 64), nn.Linear(64, 32), nn.Embedding(50, 16))
+    weight = net[1].weight.numpy()
+    weight[3, 5] = wrong
+    net[1].weight.set_value(weight)
+    spec = [InputSpec([None, 32], "float32", "x")]
+    with pytest.raises(InvalidArgumentError, match=r"got 1 NaN .* in '1\.weight'"):
+        quant_post_dynamic(net[:2], spec, bits)
+    model = quant_post_dynamic(net[:2], spec, bits, skip=("1",))
+    assert len([n for n in model.program.main.nodes if n.op == "linear"]) == 2
+    table = net[2].weight.numpy()
+    table[49] = wrong  # a row that calibration need not read
+    net[2].weight.set_value(table)
+    rows = nn.Sequential(net[2], nn.Linear(16, 5))
+    ids, spec = np.zeros((6, 7), "int64"), [InputSpec([None, 7], "int64", "ids")]
+    config = QuantConfig("abs_max", ops=("linear", "embedding"))
+    with pytest.raises(InvalidArgumentError, match=r"got 16 NaN .* in '0\.weight'"):
+        quant_post_static(rows, spec, [ids], config)
+
+
+def test_calibration_of_gptq_that_is_not_finite_names_the_input_and_the_batch():
+    net = nn.Sequential(nn.Linear(64, 72))
+    batches = [RNG.standard_normal((8, 64)).astype(np.float32) for _ in range(3)]
+    batches[2][0, 1] = np.nan
+    spec = [InputSpec([None, 64], "float32", "x")]
+    with pytest.raises(InvalidArgumentError, match=r"1 NaN .* input 'x' of batch 2"):
+        quant_post_dynamic(net, spec, 4, calibration=batches)
+
+
 def test_gptq_makes_up_for_the_errors_of_earlier_inputs():
     x = RNG.standard_normal((2000, 8)) @ RNG.standard_normal((8, 32))  # correlated
     x += 0.1 * RNG.standard_normal(x.shape)

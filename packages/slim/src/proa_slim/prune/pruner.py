@@ -154,8 +154,9 @@ class Pruner:
         Raises:
             InvalidArgumentError: If there is nothing to read and nothing to evaluate,
                 the file is of another network or criterion, data can be read once, or
-                m0 is 0 or not finite; or without eval_func, a batch has fewer arrays
-                than the network has inputs, or the network gives no scores.
+                m0 is 0, or a metric is not finite; or without eval_func, a batch has
+                fewer arrays than the network has inputs, or the network gives no
+                scores.
         """
         if data is not None and iter(data) is data:
             raise InvalidArgumentError(
@@ -191,11 +192,8 @@ class Pruner:
         known = SensitivityFile(path, self._fingerprint())
         if known.baseline is None:
             known.baseline = float(eval_func())
-            known.save()
-        if not np.isfinite(known.baseline) or known.baseline == 0:
-            raise InvalidArgumentError(
-                f"[{where}] expected a metric other than 0, got {known.baseline}"
-            )
+        known.require_baseline(where)
+        known.save()
         total, count = len(groups) * len(ratios), 0
         selector = self.selector()
         for group in groups:
@@ -204,8 +202,7 @@ class Pruner:
                 if ratio in known.losses.get(group.name, {}):
                     continue
                 metric = self._without(selector.units(group, ratio), eval_func)
-                loss = (known.baseline - metric) / known.baseline
-                known.note(group.name, float(ratio), loss)
+                loss = known.measured(where, group.name, float(ratio), metric)
                 self._report(f"{count}/{total} {group.name} {ratio:.2f}: {loss:.4f}")
         self._losses = known.losses
         return known.losses

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterable, Mapping
 from os import PathLike
@@ -47,10 +48,36 @@ class SensitivityFile:
             self.fingerprint = str(content["fingerprint"])
             self.baseline, self.losses = content["baseline"], _losses(content)
 
-    def note(self, name: str, ratio: float, loss: float) -> None:
-        """Add an evaluation."""
+    def require_baseline(self, where: str) -> float:
+        """The metric of the whole network.
+
+        Raises:
+            InvalidArgumentError: If it is 0, of which no share can be lost, or not
+                finite.
+        """
+        baseline = self.baseline
+        if baseline is None or not math.isfinite(baseline) or baseline == 0:
+            raise InvalidArgumentError(
+                f"[{where}] expected a metric other than 0, got {baseline}"
+            )
+        return baseline
+
+    def measured(self, where: str, name: str, ratio: float, metric: float) -> float:
+        """Add an evaluation; returns the loss.
+
+        Raises:
+            InvalidArgumentError: If the metric is not finite; names the weight.
+        """
+        if not math.isfinite(metric):
+            raise InvalidArgumentError(
+                f"[{where}] expected a finite metric, got {metric} without a share of "
+                f"{ratio:g} of the channels of {name!r}"
+            )
+        baseline = self.require_baseline(where)
+        loss = (baseline - metric) / baseline
         self.losses.setdefault(name, {})[ratio] = loss
         self.save()
+        return loss
 
     def save(self) -> None:
         """Write the file."""

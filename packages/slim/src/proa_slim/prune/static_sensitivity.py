@@ -49,8 +49,8 @@ def sensitivity(
         that without the channels.
 
     Raises:
-        InvalidArgumentError: If there are no weights or no eval_func, or m0 is 0 or not
-            finite; or as `ProgramPruner.prune`.
+        InvalidArgumentError: If there are no weights or no eval_func, or m0 is 0, or
+            a metric is not finite; or as `ProgramPruner.prune`.
         NotFoundError, PreconditionNotMetError: As `ProgramPruner.prune`.
     """
     if eval_func is None or not param_names:
@@ -64,11 +64,8 @@ def sensitivity(
     known = SensitivityFile(sensitivities_file, _fingerprint(before, criterion))
     if known.baseline is None:
         known.baseline = float(evaluate(program, *more))
-        known.save()
-    if not np.isfinite(known.baseline) or known.baseline == 0:
-        raise InvalidArgumentError(
-            f"[sensitivity] expected a metric other than 0, got {known.baseline}"
-        )
+    known.require_baseline("sensitivity")
+    known.save()
     pruner = ProgramPruner(criterion)
     for weight in param_names:
         for ratio in pruned_ratios:
@@ -80,8 +77,7 @@ def sensitivity(
             finally:
                 for name, array in before.items():
                     where.var(name).set(array)
-            loss = (known.baseline - metric) / known.baseline
-            known.note(weight, float(ratio), loss)
+            known.measured("sensitivity", weight, float(ratio), metric)
     return known.losses
 
 

@@ -12,6 +12,7 @@ import proa
 from proa import static
 from proa.errors import InvalidArgumentError, PreconditionNotMetError
 from proa_slim.prune.static_pruner import array_in
+from proa_slim.quant.input_check import require_finite_weight
 
 Mode = Literal["ratio", "threshold", "2:4"]
 Mask = NDArray[np.bool_]
@@ -141,10 +142,17 @@ class UnstructuredPruner:
         self.update_params()
 
     def update_threshold(self) -> float:
-        """Choose the weights by their magnitudes now; the threshold that follows."""
-        sizes = {name: self._sizes(p.numpy()) for name, p in self._weights.items()}
+        """Choose the weights by their magnitudes now; the threshold that follows.
+
+        Raises:
+            InvalidArgumentError: If a weight is not finite; names the parameter.
+        """
+        arrays = {name: p.numpy() for name, p in self._weights.items()}
+        for name, array in arrays.items():
+            require_finite_weight(name, array, "UnstructuredPruner")
+        sizes = {name: self._sizes(array) for name, array in arrays.items()}
         if self.mode == "2:4":
-            self.masks = {n: two_of_four(p.numpy()) for n, p in self._weights.items()}
+            self.masks = {n: two_of_four(array) for n, array in arrays.items()}
             return self.threshold
         if self.mode == "threshold":
             self.masks = {n: size >= self.threshold for n, size in sizes.items()}

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import proa
-from proa.errors import PreconditionNotMetError
+from proa.errors import InvalidArgumentError, PreconditionNotMetError
 from proa.ir import file
 from proa.ir.program import Program
 from proa_slim.config import QuantConfig
@@ -110,6 +110,7 @@ class AnalysisPTQ:
 
         Raises:
             PreconditionNotMetError: If there is no eval_function.
+            InvalidArgumentError: If it returns a metric that is not finite.
         """
         base = self.base_metric
         found = {}
@@ -128,6 +129,7 @@ class AnalysisPTQ:
         Raises:
             PreconditionNotMetError: If there is no eval_function, or if even one
                 quantized layer loses more; it names the layer that loses least.
+            InvalidArgumentError: If a metric is not finite.
         """
         return self.get_target_quant_model(self.base_metric - max_drop, rest)
 
@@ -192,7 +194,12 @@ class AnalysisPTQ:
             config = self._with(skipped, rest)
             batches = self._batches
             model = convert(self._program, scales, config, None, weights, batches)
-        self._trials[key] = metric = float(self._evaluate(model))
+        metric = float(self._evaluate(model))
+        if not math.isfinite(metric):
+            raise InvalidArgumentError(
+                f"[AnalysisPTQ] expected a finite metric, got {metric} with {text}"
+            )
+        self._trials[key] = metric
         self._write()
         if self._progress:
             drop = "" if math.isnan(base) else f" ({metric - base:+.6g})"

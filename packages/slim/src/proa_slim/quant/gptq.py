@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proa.ir.program import Array, Program, Value
+from proa_slim.quant.input_check import require_finite
 from proa_slim.quant.interpret import interpret
 from proa_slim.quant.lower import quantizable
 
@@ -49,6 +50,10 @@ def gptq(
 def hessians(program: Program, batches: Sequence[Sequence[Array]]) -> dict[str, Array]:
     """sum x x^T of the inputs of each linear layer and ungrouped 1 x 1 convolution, by
     the name of its result.
+
+    Raises:
+        InvalidArgumentError: If a batch has a value that is not finite, or makes a
+            result so.
     """
     readers: dict[Value, list[tuple[str, bool]]] = {}
     for node in program.main.nodes:
@@ -60,12 +65,14 @@ def hessians(program: Program, batches: Sequence[Sequence[Array]]) -> dict[str, 
             readers.setdefault(x, []).append((node.outputs[0].name, pointwise))
     found: dict[str, Array] = {}
 
-    def watch(value: Value, array: Array) -> None:
-        for name, pointwise in readers.get(value, ()):
-            rows = np.moveaxis(array, 1, -1) if pointwise else array
-            rows = rows.reshape(-1, rows.shape[-1]).astype(np.float64)
-            found[name] = found.get(name, 0.0) + rows.T @ rows
+    for number, batch in enumerate(batches):
 
-    for batch in batches:
+        def watch(value: Value, array: Array, number: int = number) -> None:
+            require_finite(value, array, number, "quant_post_dynamic")
+            for name, pointwise in readers.get(value, ()):
+                rows = np.moveaxis(array, 1, -1) if pointwise else array
+                rows = rows.reshape(-1, rows.shape[-1]).astype(np.float64)
+                found[name] = found.get(name, 0.0) + rows.T @ rows
+
         interpret(program, batch, watch)
     return found

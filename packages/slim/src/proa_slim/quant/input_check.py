@@ -1,4 +1,6 @@
-"""Whether calibration data look like the training data, by batch norm's statistics."""
+"""Whether calibration data look like the training data, by batch norm's statistics,
+and whether they and weights are finite.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +12,67 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import proa
+from proa.errors import InvalidArgumentError
 from proa.ir.flow import has_flow
-from proa.ir.program import Array
+from proa.ir.program import Array, Value
 from proa.jit import TranslatedLayer
 from proa.nn import BatchNorm1D, BatchNorm2D, BatchNorm3D, Layer
 from proa.nn.layer.settings import statistics_of
 from proa_slim.quant.interpret import interpret
+from proa_slim.quant.lower import layer_path
 
 #: Limits, in the median over channels: by how many standard deviations of the training
 #: data the mean may differ, and by which factor the standard deviation.
 _MEAN, _SPREAD = 3.0, 10.0
+
+
+def require_finite(
+    value: Value, array: Array, batch: int, where: str = "quant_post_static"
+) -> None:
+    """Raise if the array of an input, or an operator's result, has NaN or infinities.
+
+    Args:
+        value: The input or result.
+        array: What it is for a batch.
+        batch: The batch's number.
+        where: What the error begins with.
+
+    Raises:
+        InvalidArgumentError: If so; names the input, or the operator and its layer.
+    """
+    if array.dtype.kind not in "fc" or np.isfinite(array).all():
+        return
+    node = value.producer
+    if node is None:
+        place = f"the input {value.name!r}"
+    else:
+        layer = layer_path(node) if len(node.inputs) > 1 else ""
+        place = f"the result of {node.op} {value.name!r}"
+        place += f" (layer {layer!r})" if layer else ""
+    count = int((~np.isfinite(array)).sum())
+    raise InvalidArgumentError(
+        f"[{where}] expected finite values in calibration, got "
+        f"{count} NaN or infinities in {place} of batch {batch}"
+    )
+
+
+def require_finite_weight(name: str, array: Array, where: str) -> None:
+    """Raise if a weight has NaN or infinities, of which there are no integers.
+
+    Args:
+        name: Its structured name.
+        array: The weight.
+        where: What the error begins with.
+
+    Raises:
+        InvalidArgumentError: If so; names the weight.
+    """
+    if not np.isfinite(array).all():
+        count = int((~np.isfinite(array)).sum())
+        raise InvalidArgumentError(
+            f"[{where}] expected finite weights, got {count} NaN or infinities in "
+            f"{name!r}"
+        )
 
 
 def warn_of_other_range(

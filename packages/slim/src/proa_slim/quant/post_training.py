@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import proa
-from proa.errors import InvalidArgumentError, PreconditionNotMetError
+from proa.errors import PreconditionNotMetError
 from proa.ir import file
 from proa.ir.builder import make_node
 from proa.ir.flow import has_flow
@@ -17,6 +17,7 @@ from proa.ir.program import Array, Node, Program, Value
 from proa_slim.config import QuantConfig
 from proa_slim.quant.equalize import equalize, smooth
 from proa_slim.quant.images import images_between, round_images
+from proa_slim.quant.input_check import require_finite
 from proa_slim.quant.interpret import interpret
 from proa_slim.quant.lower import (
     PRODUCTS,
@@ -173,7 +174,7 @@ def calibrate(
     for number, batch in enumerate(batches):
 
         def watch(value: Value, array: Array, number: int = number) -> None:
-            _require_finite(value, array, number)
+            require_finite(value, array, number)
             if value in observers:
                 observers[value].observe(np.asarray(array, np.float32))
             if value.producer is not None and value.dtype == "float32":
@@ -189,23 +190,6 @@ def calibrate(
 def _layer_of(node: Node) -> str:
     """The path of the layer whose weight the node reads, or nothing."""
     return layer_path(node) if len(node.inputs) > 1 else ""
-
-
-def _require_finite(value: Value, array: Array, batch: int) -> None:
-    if array.dtype.kind not in "fc" or np.isfinite(array).all():
-        return
-    node = value.producer
-    if node is None:
-        place = f"the input {value.name!r}"
-    else:
-        layer = _layer_of(node)
-        place = f"the result of {node.op} {value.name!r}"
-        place += f" (layer {layer!r})" if layer else ""
-    count = int((~np.isfinite(array)).sum())
-    raise InvalidArgumentError(
-        "[quant_post_static] expected finite values in calibration, got "
-        f"{count} NaN or infinities in {place} of batch {batch}"
-    )
 
 
 def convert(

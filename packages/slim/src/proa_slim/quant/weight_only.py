@@ -25,6 +25,7 @@ from proa.ir.program import Array, Node, Program, Value
 from proa_slim.config import QuantConfig, WeightObserver
 from proa_slim.loading import as_network
 from proa_slim.quant.gptq import gptq, hessians
+from proa_slim.quant.input_check import require_finite_weight
 from proa_slim.quant.lower import PRODUCTS, is_in
 from proa_slim.quant.model import QuantizedModel
 from proa_slim.quant.recording import arrays_of, program_of
@@ -103,7 +104,8 @@ def quant_post_dynamic(
 
     Raises:
         InvalidArgumentError: If weight_bits is none of these or group_size below 2, or
-            products are int8 of weights that do not have 8 bits.
+            products are int8 of weights that do not have 8 bits, or if a weight or a
+            value of `calibration` is not finite.
         NotFoundError: If `skip` names a layer that the network does not have.
         PreconditionNotMetError: If no weight can be stored in fewer bits.
     """
@@ -123,6 +125,7 @@ def quant_post_dynamic(
         value = _weight(node)
         if value is None or (path := _path(value)) in config.skip:
             continue
+        require_finite_weight(value.name, np.asarray(value.data), "quant_post_dynamic")
         if int(np.prod(value.shape)) < _SMALLEST:
             left[path] = f"its weight has less than {_SMALLEST} elements"
         elif node.op == "embedding":
@@ -152,6 +155,7 @@ def store_in_8_bits(program: Program, config: QuantConfig) -> None:
             continue
         if is_in(value.name, config.skip) or int(np.prod(value.shape)) < _SMALLEST:
             continue
+        require_finite_weight(value.name, np.asarray(value.data), "quant_post_static")
         if node.op == "embedding":
             _store_table(make, node, value, 8, config)
         else:
