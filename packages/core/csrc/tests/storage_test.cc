@@ -10,6 +10,10 @@
 #include "proa/runtime/allocator.h"
 #include "proa/runtime/error.h"
 
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
+
 using proa::Storage;
 
 namespace {
@@ -20,9 +24,25 @@ void check(bool held, const char* what) {
   std::exit(1);
 }
 
+// The sanitizer must see the first byte beyond what was requested, and all of a released block.
+void check_poison() {
+#ifdef __SANITIZE_ADDRESS__
+  for (const size_t bytes : {size_t{9}, size_t{100}, size_t{5000}, size_t{1} << 20}) {
+    size_t capacity = 0;
+    auto* block = static_cast<char*>(proa::allocate(bytes, &capacity));
+    check(__asan_region_is_poisoned(block, bytes) == nullptr, "a block may be touched");
+    check(capacity == bytes || __asan_address_is_poisoned(block + bytes), "its end may not");
+    proa::release(block, capacity);
+    check(__asan_address_is_poisoned(block + bytes - 1), "nor what is released");
+  }
+  proa::empty_cache();
+#endif
+}
+
 }  // namespace
 
 int main() {
+  check_poison();
   const int64_t before = proa::memory_stats().allocated;
   for (const size_t bytes : {size_t{0}, size_t{1}, size_t{64}, size_t{65}, size_t{1000},
                              size_t{1025}, size_t{4097}, size_t{1} << 20, (size_t{8} << 20) + 3}) {

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "proa/runtime/error.h"
+#include "proa/runtime/poison.h"
 #include "proa/runtime/thread_local.h"
 
 namespace proa {
@@ -175,15 +176,16 @@ void* allocate_pages(size_t bytes) {
   return block;
 }
 
-void* allocate(size_t bytes, size_t* capacity) {
+namespace {
+
+// A block of at least `bytes`.
+void* block_of_class(size_t bytes, const SizeClass& size) {
   if (bytes >= kHuge && bytes > memory_limit()) {
     throw Error(ErrorKind::kResourceExhausted, "[allocate] expected a size that fits in memory (" +
                                                    std::to_string(memory_limit()) +
                                                    " bytes), got " + std::to_string(bytes) +
                                                    " bytes");
   }
-  const SizeClass size = class_of(bytes);
-  *capacity = size.bytes;
   count(static_cast<int64_t>(size.bytes));
   if (size.index < kSmallClasses) {
     ThreadCache& blocks = of_this_thread(t_cache);
@@ -215,8 +217,19 @@ void* allocate(size_t bytes, size_t* capacity) {
   return block;
 }
 
+}  // namespace
+
+void* allocate(size_t bytes, size_t* capacity) {
+  const SizeClass size = class_of(bytes);
+  void* block = block_of_class(bytes, size);
+  *capacity = size.bytes;
+  set_valid(block, bytes, size.bytes);
+  return block;
+}
+
 void release(void* memory, size_t capacity) {
   auto* block = static_cast<Block*>(memory);
+  set_valid(block, sizeof(Block), capacity);
   const SizeClass size = class_of(capacity);
   Cache& c = cache();
   const int64_t live =
