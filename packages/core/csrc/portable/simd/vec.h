@@ -186,6 +186,21 @@ PROA_INLINE VF fma(VF a, VF b, VF c) {
 #endif
 }
 PROA_INLINE VF fma(VF a, VF b, float c) { return fma(a, b, splat(c)); }
+/// sum + a * b of floats or doubles, rounded as the operators' would be, in the register of `sum`.
+/// With 16 registers the compiler overwrites a or b instead where it can, moves sums between
+/// registers and spills some of a micro-kernel's.
+template <class V>
+PROA_INLINE V add_product(V sum, V a, V b) {
+#if defined(__AVX2__) && !defined(__AVX512F__)
+  if constexpr (sizeof(sum[0]) == 4)
+    __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(a), "x"(b));
+  else
+    __asm__("vfmadd231pd %2, %1, %0" : "+x"(sum) : "x"(a), "x"(b));
+  return sum;
+#else
+  return sum + a * b;
+#endif
+}
 // Overloads for integers; those for vectors are below.
 using proa::max;
 using proa::min;

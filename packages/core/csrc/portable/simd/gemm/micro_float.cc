@@ -9,9 +9,11 @@ template <class T>
 struct FloatArith {
   using Scalar = T;
   using Vector = Vec<T>;
-  template <class A>  // T, or that in all lanes
-  PROA_INLINE static Vector multiply_add(Vector acc, A a, Vector b) {
-    return acc + a * b;
+  PROA_INLINE static Vector multiply_add(Vector acc, Vector a, Vector b) {
+    return add_product(acc, a, b);
+  }
+  PROA_INLINE static Vector multiply_add(Vector acc, T a, Vector b) {
+    return add_product(acc, splat(a), b);
   }
   PROA_INLINE static Vector relu(Vector x) {  // NaN stays
     if constexpr (sizeof(T) == 4)
