@@ -154,8 +154,11 @@ def _inference(measured: Figures, bench: Figures) -> None:
 
 def _cpu() -> str:
     text = Path("/proc/cpuinfo").read_text()
-    found = re.search(r"^model name\s*:\s*(.*)$", text, re.M)
-    return found[1] if found else "unknown"
+    found = dict(re.findall(r"^(model name|cpu family|model)\s*:\s*(.*)$", text, re.M))
+    if "model name" not in found:
+        return "unknown"
+    # Virtual machines often have the same name for several generations.
+    return "{model name} (family {cpu family}, model {model})".format_map(found)
 
 
 # --- into documents
