@@ -70,8 +70,10 @@ class QuantConfig:
             that are folded into the product before them.
         skip: Layers that stay in float32, with all that is in them: full names
             (``Layer.full_name()``), paths in the network (``features.3``), patterns of
-            paths (``features.*.1``), or classes of layers. A layer with an attribute
-            ``skip_quant`` that is true is skipped, too.
+            paths (``features.*.1``), or classes of layers; ``path:attention`` and
+            ``path:matmul`` are the products of activations of the layer of that path
+            alone, as reports name them. A layer with an attribute ``skip_quant`` that
+            is true is skipped, too.
         half: Layers that are skipped as well, named likewise, and whose weights are
             stored in float16.
         ops: Kinds of operator to quantize: ``conv2d``, transposed ones too, ``linear``;
@@ -211,6 +213,7 @@ def _chosen(
     unknown = []
     for entry in entries:
         chosen = {p for p, layer in layers.items() if _matches(entry, p, layer)}
+        chosen |= _products_of_activations(entry, layers)
         if not chosen:
             unknown.append(entry if isinstance(entry, str) else entry.__name__)
         found |= chosen
@@ -220,6 +223,18 @@ def _chosen(
             f"{', '.join(sorted(unknown))}; it has {', '.join(layers)}"
         )
     return frozenset(found)
+
+
+def _products_of_activations(
+    entry: str | type[Layer], layers: dict[str, Layer]
+) -> set[str]:
+    """Keys of products of activations: ``path:attention``, ``path:matmul``."""
+    path, _, op = entry.rpartition(":") if isinstance(entry, str) else ("", "", "")
+    if op not in ("matmul", "attention"):
+        return set()
+    if not path:  # of the network itself
+        return {f":{op}"}
+    return {f"{p}:{op}" for p, layer in layers.items() if _matches(path, p, layer)}
 
 
 def _with_inner(network: Layer, found: frozenset[str] | set[str]) -> frozenset[str]:

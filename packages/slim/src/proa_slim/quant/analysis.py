@@ -19,14 +19,15 @@ from proa.ir import file
 from proa.ir.program import Program
 from proa_slim.config import QuantConfig
 from proa_slim.loading import as_network
-from proa_slim.quant.lower import layer_path
 from proa_slim.quant.model import QuantizedModel
 from proa_slim.quant.page import Histogram, histograms, page
+from proa_slim.quant.pairs import pairs
 from proa_slim.quant.post_training import (
     convert,
     prepare,
     products,
     quantizable_program,
+    quantized_layers,
     require_products,
 )
 from proa_slim.quant.recording import read_batches
@@ -90,9 +91,9 @@ class AnalysisPTQ:
         self._fingerprint = hashlib.sha256(content).hexdigest()
         self._trials: dict[str, float] = self._read() if resume else {}
         self._prepared = prepare(self._program, self._batches, self._config)
-        chosen = products(self._program, self._config)
-        #: Paths of the layers that can be quantized, in order.
-        self.layers = list(dict.fromkeys(layer_path(node) for node in chosen))
+        #: Paths of the layers that can be quantized, and what `skip` calls products of
+        #: activations (``path:attention``), in order.
+        self.layers = quantized_layers(self._program, self._config)
 
     # -- evaluations -------------------------------------------------------------------
     @property
@@ -232,7 +233,8 @@ class AnalysisPTQ:
 
     def statistical_analyse(self) -> Path:
         """Write ``report.html``: one page with the layer report, what was evaluated so
-        far, and the histograms of every layer's input and weight with their thresholds.
+        far, and the histograms of every layer's input and weight (of attention: its
+        queries and keys) with their thresholds.
 
         Returns:
             Its path. The page reads no other file.
@@ -250,5 +252,5 @@ class AnalysisPTQ:
         return path
 
     def _histograms(self, program: Program) -> dict[str, tuple[Histogram, Histogram]]:
-        nodes = products(program, self._config)
-        return histograms(program, nodes, self._batches, self._prepared.scales)
+        chosen = products(program, self._config) + pairs(program, self._config)
+        return histograms(program, chosen, self._batches, self._prepared.scales)

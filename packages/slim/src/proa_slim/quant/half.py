@@ -10,7 +10,7 @@ from proa.errors import InvalidArgumentError, PreconditionNotMetError
 from proa.ir.narrow import HalfType, narrow_weights
 from proa_slim.config import QuantConfig
 from proa_slim.loading import as_network
-from proa_slim.quant.lower import is_in
+from proa_slim.quant.layer_paths import is_in
 from proa_slim.quant.model import QuantizedModel
 from proa_slim.quant.recording import program_of
 

@@ -19,7 +19,7 @@ from proa.jit import TranslatedLayer
 from proa.nn import BatchNorm1D, BatchNorm2D, BatchNorm3D, Layer
 from proa.nn.layer.settings import statistics_of
 from proa_slim.quant.interpret import interpret
-from proa_slim.quant.lower import layer_path
+from proa_slim.quant.layer_paths import layer_path
 
 #: Limits, in the median over channels: by how many standard deviations of the training
 #: data the mean may differ, and by which factor the standard deviation.

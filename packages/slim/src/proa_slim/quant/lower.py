@@ -20,6 +20,7 @@ from proa.ir.passes.match import made_by, rewrite
 from proa.ir.program import Array, Node, Program, Value
 from proa.runtime import call_operator
 from proa_slim.config import QuantConfig
+from proa_slim.quant.layer_paths import is_in
 from proa_slim.quant.pairs import pair_to_integers
 from proa_slim.quant.scales import weight_scale
 
@@ -39,17 +40,6 @@ _FLOW = (
     "eliminate_common_subexpressions",
     "remove_dead_code",
 )
-
-
-def layer_path(node: Node) -> str:
-    """Path of the layer whose weight the product reads."""
-    weight = node.inputs[1]
-    return "" if weight is None else weight.name.rpartition(".")[0]
-
-
-def is_in(name: str, paths: Iterable[object]) -> bool:
-    """Whether a parameter is of a layer of these paths, or of one in it."""
-    return any(name.startswith(f"{path}.") for path in paths)
 
 
 def narrow_layers(program: Program, paths: Iterable[object], where: str) -> None:

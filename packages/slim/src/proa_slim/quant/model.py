@@ -23,20 +23,22 @@ _OUT_OF_RANGE = 4.0
 
 @dataclass(frozen=True)
 class LayerReport:
-    """What quantization did to one product, its input and its weight rounded.
+    """What quantization did to one product, its operands rounded.
 
     A signal to quantization noise ratio (SQNR) is 10 log10(sum y^2 / sum e^2) in dB,
     with y the result in float32 and e what quantization changes.
 
     Attributes:
         name: Name of the product's result in the graph.
-        layer: Path of the layer whose weight it reads.
-        op: conv2d or linear, perhaps with an activation.
-        input_scale: Real value of one integer step of the input.
+        layer: Path of the layer whose weight it reads; of a product of activations,
+            that of the layer it is in with its operator: ``path:attention``.
+        op: conv2d or linear, perhaps with an activation; attention or matmul.
+        input_scale: Real value of one integer step of the input, or of the first
+            operand.
         sqnr_db: SQNR of the result, with all layers before it quantized too.
         layer_sqnr_db: SQNR of the result if this layer alone is quantized.
         worst_channel: The output channel with the lowest SQNR, with all layers before
-            it quantized too.
+            it quantized too. Those of attention's heads are counted one after another.
         worst_channel_sqnr_db: Its SQNR.
         max_abs_error: Greatest |y - y_quantized|.
     """
@@ -62,7 +64,8 @@ class QuantizedModel:
     Args:
         program: The graph.
         report: One record for each quantized product.
-        unquantized: Paths of layers with weights that stay in float32, and why.
+        unquantized: Paths of layers with weights, and keys of products of activations,
+            that stay in float32, and why.
         limits: By the names of inputs, the greatest magnitude that calibration saw.
     """
 

@@ -34,8 +34,11 @@ def histograms(
     batches: Sequence[Sequence[Array]],
     scales: Mapping[Value, Scale],
 ) -> dict[str, tuple[Histogram, Histogram]]:
-    """Histograms of each node's input and weight, by the name of its result."""
-    wanted = {n.inputs[0] for n in nodes}
+    """Histograms of each node's first two operands, input and weight, by the name of
+    its result.
+    """
+    read = [v for n in nodes for v in n.inputs[:2] if v is not None]
+    wanted = {v for v in read if not v.is_constant}
     spans: dict[Value, tuple[float, float]] = {}
     counts: dict[Value, NDArray[np.float64]] = {}
 
@@ -52,21 +55,25 @@ def histograms(
     for watch in (span, count):
         for batch in batches:
             interpret(program, batch, watch)
-    result = {}
-    for node in nodes:
-        x, weight = node.inputs[:2]
-        assert x is not None and weight is not None and weight.data is not None
-        scale, offset = scales[x]
+
+    def histogram(value: Value | None) -> Histogram:
+        assert value is not None
+        if value.data is not None:
+            return _of_array(np.asarray(value.data))
+        scale, offset = scales[value]
         limits = (offset - 127 * scale, offset + 127 * scale)
-        bounds = _bounds(*spans[x])
-        w = np.asarray(weight.data)
-        edges = _bounds(float(w.min()), float(w.max()))
-        whole = np.histogram(w, _BINS, edges)[0].astype(np.float64)
-        result[node.outputs[0].name] = (
-            Histogram(counts[x], *bounds, limits),
-            Histogram(whole, *edges),
-        )
-    return result
+        return Histogram(counts[value], *_bounds(*spans[value]), limits)
+
+    return {
+        node.outputs[0].name: (histogram(node.inputs[0]), histogram(node.inputs[1]))
+        for node in nodes
+    }
+
+
+def _of_array(array: Array) -> Histogram:
+    edges = _bounds(float(array.min()), float(array.max()))
+    counts = np.histogram(array, _BINS, edges)[0].astype(np.float64)
+    return Histogram(counts, *edges)
 
 
 def _bounds(low: float, high: float) -> tuple[float, float]:

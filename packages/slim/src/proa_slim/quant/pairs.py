@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +11,7 @@ from proa.ir.builder import make_node
 from proa.ir.passes.match import made_by, rewrite
 from proa.ir.program import Node, Program, Value
 from proa_slim.config import QuantConfig
+from proa_slim.quant.layer_paths import is_in, noted_layers, path_without_weight
 from proa_slim.quant.scales import Scale
 
 #: Integer form of each, and how many of its inputs are rounded.
@@ -18,12 +19,38 @@ PAIRS = {"matmul": ("matmul_int8", 2), "attention": ("attention_int8", 3)}
 
 
 def pairs(program: Program, config: QuantConfig) -> list[Node]:
-    """The products of float32 activations to quantize."""
+    """The products of float32 activations to quantize, in order, without those of
+    skipped layers and ops not chosen.
+    """
+    return [
+        node
+        for node, key in pair_keys(program).items()
+        if node.op in config.ops and not is_skipped(key, config)
+    ]
+
+
+def is_skipped(key: str, config: QuantConfig) -> bool:
+    """Whether ``skip`` has the key of a product of activations, or a layer it is in."""
+    path = key.rpartition(":")[0]
+    return key in config.skip or is_in(f"{path}.", config.skip)
+
+
+def pair_keys(program: Program) -> dict[Node, str]:
+    """All products of float32 activations that could be quantized, in order, and what
+    reports and ``skip`` call them: ``path:attention`` in the layer of a path.
+    """
+    noted = noted_layers(program)
+    return {
+        node: f"{path_without_weight(node, noted)}:{node.op}"
+        for node in _products_of_activations(program)
+    }
+
+
+def _products_of_activations(program: Program) -> list[Node]:
     return [
         node
         for node in program.main.nodes
         if node.op in PAIRS
-        and node.op in config.ops
         and not node.attrs.get("p")
         and not any(value.users for value in node.outputs[1:])
         and all(
@@ -40,12 +67,11 @@ def operands_of(node: Node) -> list[Value | None]:
 
 def round_pairs(
     program: Program,
+    chosen: Collection[Node],
     scales: Mapping[str, Scale],
-    config: QuantConfig,
     rounding: Callable[[Program, Value, Scale], list[Node]],
 ) -> None:
     """Let these products read their operands rounded, where there is a scale."""
-    chosen = set(pairs(program, config))
     nodes: list[Node] = []
     rounded: dict[Value, Value] = {}
     for node in program.main.nodes:

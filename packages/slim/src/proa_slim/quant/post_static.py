@@ -13,6 +13,7 @@ from proa_slim.config import QuantConfig
 from proa_slim.loading import as_network
 from proa_slim.quant.input_check import warn_of_other_range
 from proa_slim.quant.model import QuantizedModel
+from proa_slim.quant.pairs import pairs
 from proa_slim.quant.post_training import (
     convert,
     prepare,
@@ -66,7 +67,7 @@ def quant_post_static(
 def _require_speed(
     program: Program, config: QuantConfig, slow: Mapping[str, LayerSpeed]
 ) -> None:
-    if slow and not products(program, config):
+    if slow and not (products(program, config) or pairs(program, config)):
         layers = ", ".join(f"{path!r}: {speed}" for path, speed in slow.items())
         raise PreconditionNotMetError(
             f"[quant_post_static] expected a layer that int8 makes faster, got {layers}"

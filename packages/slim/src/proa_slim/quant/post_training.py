@@ -19,17 +19,28 @@ from proa_slim.quant.equalize import equalize, smooth
 from proa_slim.quant.images import images_between, round_images
 from proa_slim.quant.input_check import require_finite
 from proa_slim.quant.interpret import interpret
-from proa_slim.quant.lower import (
-    PRODUCTS,
+from proa_slim.quant.layer_paths import (
+    forget_layers,
     is_in,
     layer_path,
+    note_layers,
+    watching_layers,
+)
+from proa_slim.quant.lower import (
+    PRODUCTS,
     lower,
     narrow_layers,
     quantizable,
 )
 from proa_slim.quant.model import OUT_THRESHOLD, LayerReport, QuantizedModel
 from proa_slim.quant.operands import operands, round_operands
-from proa_slim.quant.pairs import operands_of, pairs, round_pairs
+from proa_slim.quant.pairs import (
+    PAIRS,
+    operands_of,
+    pair_keys,
+    pairs,
+    round_pairs,
+)
 from proa_slim.quant.recording import program_of
 from proa_slim.quant.report import layer_report
 from proa_slim.quant.rounding import RoundedWeight, adaround, correct_bias
@@ -54,9 +65,12 @@ def quantizable_program(
     network: proa.nn.Layer, input_spec: Sequence[Any], config: QuantConfig
 ) -> Program:
     """`program_of` with transposed convolutions as convolutions where `config` has
-    them quantized; its `skip` has paths.
+    them quantized; its `skip` has paths. The layers of products of activations are
+    noted (`pair_keys`).
     """
-    program = program_of(network, input_spec)
+    with watching_layers(network) as found:
+        program = program_of(network, input_spec)
+    note_layers(program, found, PAIRS)
     if "conv2d" in config.ops:
         paths = [path for path in config.skip if isinstance(path, str)]
         transposed_as_convolutions(program, paths)
@@ -98,17 +112,34 @@ def products(program: Program, config: QuantConfig) -> list[Node]:
     ]
 
 
+def quantized_layers(program: Program, config: QuantConfig) -> list[str]:
+    """Paths of the layers of `products` and keys of `pairs`, each once, in order."""
+    keys = pair_keys(program)
+    chosen = {node: layer_path(node) for node in products(program, config)}
+    chosen |= {node: keys[node] for node in pairs(program, config)}
+    order = [chosen[node] for node in program.main.nodes if node in chosen]
+    return list(dict.fromkeys(order))
+
+
 def _is_skipped(node: Node, config: QuantConfig) -> bool:
     weight = node.inputs[1]
     return weight is not None and is_in(weight.name, config.skip)
 
 
 def unquantized(program: Program, config: QuantConfig) -> dict[str, str]:
-    """Paths of the layers with a weight that stay in float32, and why."""
-    chosen = set(products(program, config))
+    """Paths of the layers with a weight, and keys of the products of activations, that
+    stay in float32, and why.
+    """
+    chosen = {*products(program, config), *pairs(program, config)}
+    keys = pair_keys(program)
     reasons = {}
     for node in program.main.nodes:
         kind = node.op.removesuffix("_act")
+        if node in keys and node not in chosen:
+            among = kind in config.ops
+            reason = "named in skip" if among else f"{kind} is not among ops"
+            reasons[keys[node]] = reason
+            continue
         if node in chosen or kind not in _WEIGHTED or len(node.inputs) < 2:
             continue
         if kind in WEIGHT_ALONE and kind in config.ops:
@@ -235,6 +266,7 @@ def lowered(
     store_in_8_bits(faked, config)
     narrow_layers(faked, config.half, "quant_post_static")
     faked.metadata["quantization"] = kind
+    forget_layers(faked)
     inputs = set(program.main.inputs)
     limits = {v.name: s.reach() for v, s in scales.items() if v in inputs}
     return QuantizedModel(faked, list(report), unquantized(program, config), limits)
@@ -256,6 +288,7 @@ def with_fake_quant(
     """
     by_name = {value.name: scale for value, scale in scales.items()}
     made = file.from_bytes(file.to_bytes(program))  # a copy
+    of_activations = pairs(made, config)
     rounded: dict[Value, Value] = {}
     for node in products(made, config):
         x, weight = node.inputs[:2]
@@ -277,7 +310,7 @@ def with_fake_quant(
         at = made.main.nodes.index(node)
         made.main.nodes[at:at] = nodes
         node.inputs[0], node.inputs[1] = rounded[x], nodes[-1].outputs[0]
-    round_pairs(made, by_name, config, _rounding)
+    round_pairs(made, of_activations, by_name, _rounding)
     round_operands(made, by_name, config, _rounding)
     round_images(made, products(made, config), by_name, config)
     return made

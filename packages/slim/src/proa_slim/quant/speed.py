@@ -17,7 +17,8 @@ from proa.runtime import Engine, engine_from_bytes
 from proa_slim.config import QuantConfig
 from proa_slim.loading import as_network
 from proa_slim.quant.images import images_between
-from proa_slim.quant.lower import layer_path
+from proa_slim.quant.layer_paths import layer_path
+from proa_slim.quant.pairs import PAIRS, operands_of, pair_keys, pairs
 from proa_slim.quant.post_training import (
     lowered,
     products,
@@ -26,6 +27,7 @@ from proa_slim.quant.post_training import (
 )
 from proa_slim.quant.scales import Scale
 
+_ROUNDING = ("quantize", "quantize_affine")
 #: Runs before those that are timed.
 _WARM_UP = 3
 #: A layer is left in float32 if the network gains this share of its time by that.
@@ -37,11 +39,12 @@ class LayerSpeed:
     """How long one layer takes in a run of the network, in float32 and in int8.
 
     Attributes:
-        layer: Its path.
+        layer: Its path; ``path:attention`` of attention in the layer of that path, and
+            likewise of matmul.
         op: The operator in float32, perhaps with an activation.
         float32_us: Microseconds in float32.
-        int8_us: Microseconds in int8, with the rounding of its input where that is an
-            operator of its own.
+        int8_us: Microseconds in int8, with the rounding of its operands where that is
+            an operator of its own.
     """
 
     layer: str
@@ -154,13 +157,15 @@ class _Timed:
         before = self._steps(whole)
         after = self._steps(small)
         integer: dict[str, float] = {}
-        for node in small.main.nodes:
-            path = _integer_path(node)
-            if path:
-                integer[path] = integer.get(path, 0.0) + _cost(node, after)
+        for node, path in {
+            **_integer_layers(small),
+            **self._integer_pairs(small, skip),
+        }.items():
+            integer[path] = integer.get(path, 0.0) + _cost(node, after)
+        keys = pair_keys(whole)
         times: dict[str, tuple[str, float]] = {}
-        for node in products(whole, self.config):
-            path = layer_path(node)
+        for node in products(whole, self.config) + pairs(whole, self.config):
+            path = keys.get(node) or layer_path(node)
             known = times.get(path, (node.op, 0.0))[1]
             times[path] = node.op, known + _cost(node, before)
         return [
@@ -168,6 +173,22 @@ class _Timed:
             for path, (op, time) in times.items()
             if path in integer
         ]
+
+    def _integer_pairs(self, small: Program, skip: Sequence[str]) -> dict[Node, str]:
+        """Products of activations in int8, and what `skip` calls them. No name is left
+        of what they were, but they are in the same order.
+        """
+        keys = pair_keys(self.program)
+        chosen = pairs(self.program, self._skipping(skip))
+        integer = [name for name, _ in PAIRS.values()]
+        old = [n for n in self.program.main.nodes if n in chosen or n.op in integer]
+        new = [n for n in small.main.nodes if n.op in integer]
+        if len(old) != len(new):
+            return {}
+        return {n: keys[o] for o, n in zip(old, new, strict=True) if o in keys}
+
+    def _skipping(self, skip: Sequence[str]) -> QuantConfig:
+        return replace(self.config, skip=(*self.config.skip, *skip))
 
     def whole(self, *skips: Sequence[str]) -> list[float]:
         """Seconds of a run with each of the lists of layers in float32, in turns."""
@@ -180,11 +201,12 @@ class _Timed:
         return best
 
     def _int8(self, skip: Sequence[str]) -> Program:
-        config = replace(self.config, skip=(*self.config.skip, *skip))
-        chosen = products(self.program, config)
-        if not chosen:
+        config = self._skipping(skip)
+        chosen, others = products(self.program, config), pairs(self.program, config)
+        if not (chosen or others):
             return _copied(self.program)
         read = [node.inputs[0] for node in chosen] + images_between(chosen, config)
+        read += [value for node in others for value in operands_of(node)]
         scales = {value: Scale(1 / 127) for value in read if value is not None}
         faked = with_fake_quant(self.program, scales, config, {})
         made = lowered(self.program, faked, scales, config, "int8").program
@@ -204,21 +226,24 @@ class _Timed:
         return best
 
 
-def _integer_path(node: Node) -> str:
-    """Path of the layer whose int8 weight the node reads."""
-    weight = node.inputs[1] if len(node.inputs) > 1 else None
-    if weight is None or not weight.name.endswith(".int8"):
-        return ""
-    return weight.name.removesuffix(".int8").rpartition(".")[0]
+def _integer_layers(program: Program) -> dict[Node, str]:
+    """Nodes that read int8 weights, and the paths of their layers."""
+    found = {}
+    for node in program.main.nodes:
+        weight = node.inputs[1] if len(node.inputs) > 1 else None
+        path = "" if weight is None else weight.name.rpartition(".")[0]
+        if weight is not None and weight.name.endswith(".int8"):
+            found[node] = path.rpartition(".")[0]
+    return {node: path for node, path in found.items() if path}
 
 
 def _cost(node: Node, times: dict[str, float]) -> float:
-    """Time of a product, with its share of the time that rounds its input."""
+    """Time of a product, with its share of the time that rounds its operands."""
     cost = times.get(node.outputs[0].name, 0.0)
-    x = node.inputs[0]
-    before = None if x is None else x.producer
-    if x is not None and before is not None and before.op == "quantize":
-        cost += times.get(x.name, 0.0) / max(len(x.users), 1)
+    for x in dict.fromkeys(node.inputs):
+        before = None if x is None else x.producer
+        if x is not None and before is not None and before.op in _ROUNDING:
+            cost += times.get(x.name, 0.0) / max(len(x.users), 1)
     return cost
 
 

@@ -126,8 +126,9 @@ class QAT:
             if path in skipped or path.startswith(tuple(done)):
                 continue
             if isinstance(child, MultiHeadAttention):
-                attends |= self._attend(child, path)
-            if not path:
+                stays = f"{path}:attention" in skipped
+                attends |= not stays and self._attend(child, path)
+            if not path or f"{path}:matmul" in skipped:
                 continue
             if child not in wrapped:
                 norm = pairs.get(path)

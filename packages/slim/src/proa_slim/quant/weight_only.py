@@ -26,7 +26,8 @@ from proa_slim.config import QuantConfig, WeightObserver
 from proa_slim.loading import as_network
 from proa_slim.quant.gptq import gptq, hessians
 from proa_slim.quant.input_check import require_finite_weight
-from proa_slim.quant.lower import PRODUCTS, is_in
+from proa_slim.quant.layer_paths import is_in
+from proa_slim.quant.lower import PRODUCTS
 from proa_slim.quant.model import QuantizedModel
 from proa_slim.quant.recording import arrays_of, program_of
 from proa_slim.quant.scales import weight_scale
