@@ -27,8 +27,9 @@ def reward(trial):
 
 
 def main():
-    storage, controller, steps = sys.argv[1:4]
-    Search(space(), controller, storage).run(reward, int(steps))
+    storage, controller, steps, *workers = sys.argv[1:]
+    count = int(workers[0]) if workers else 1
+    Search(space(), controller, storage).run(reward, int(steps), count)
 
 
 if __name__ == "__main__":

@@ -18,13 +18,16 @@ def notes(folder):
     return [path.read_text() for path in sorted(folder.iterdir())]
 
 
-def started(storage, folder, controller, steps, sleep):
+def started(storage, folder, controller, steps, sleep, *workers):
     folder.mkdir(exist_ok=True)
     environment = {
         **os.environ, "SEARCH_NOTES": str(folder), "SEARCH_SLEEP": str(sleep),
     }  # fmt: skip
     command = [sys.executable, search_worker.__file__, str(storage), controller, steps]
-    return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [*command, *workers], env=environment, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
 
 
 def wait_for(folder, count):
@@ -60,6 +63,36 @@ def test_a_stopped_search_goes_on_and_loses_only_the_running_trial(
     assert [record.tokens for record in after.trials] == expected
     assert after.best.tokens == whole.best.tokens
     assert len(notes(folder)) <= 13
+
+
+def interrupt_group(process):
+    os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C in a terminal
+
+
+def interrupt_parent(process):
+    process.send_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("interrupt", [interrupt_group, interrupt_parent])
+def test_ctrl_c_loses_only_the_running_trial_of_each_worker(tmp_path, interrupt):
+    folder, storage = tmp_path / "notes", tmp_path / "search.journal"
+    process = started(storage, folder, "evolution", "40", 0.3, "2")
+    wait_for(folder, 5)
+    interrupt(process)
+    process.communicate(timeout=60)
+    assert process.returncode != 0
+    before = notes(folder)
+    assert 5 <= len(before) < 30
+    kept = Search(search_worker.space(), "evolution", storage).trials
+    # A note is written at the end of an evaluation, before the storage has it.
+    assert len(before) - 2 <= len(kept) <= len(before)
+    process = started(storage, folder, "evolution", "40", 0, "2")
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    after = Search(search_worker.space(), "evolution", storage).trials
+    assert len(after) == 40
+    found = {record.number: record.tokens for record in after}
+    assert all(found[record.number] == record.tokens for record in kept)
 
 
 def test_workers_share_a_search(tmp_path, monkeypatch):

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 import multiprocessing
+import os
 import pickle
+import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from multiprocessing.process import BaseProcess
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -366,10 +369,7 @@ class Search:
             for process in processes:
                 process.join()
         except BaseException:
-            for process in processes:
-                process.join(5)
-                if process.is_alive():
-                    process.terminate()
+            _interrupt(processes)
             raise
         self._retry_orphans()
         failed = [process.exitcode for process in processes if process.exitcode]
@@ -469,6 +469,22 @@ class Search:
                 self._study.tell(trial.number, state=TrialState.FAIL)
                 if len(trial.params) == len(sampler.names_of(self.space)):
                     self._study.enqueue_trial(trial.params)
+
+
+def _interrupt(processes: Sequence[BaseProcess]) -> None:
+    """End workers, each with its running trial abandoned.
+
+    Ctrl-C in a terminal reached them, a signal to this process alone did not.
+    """
+    for process in processes:
+        process.join(1 / len(processes))
+    for process in processes:
+        if os.name == "posix" and process.is_alive() and process.pid is not None:
+            os.kill(process.pid, signal.SIGINT)
+    for process in processes:
+        process.join(5)
+        if process.is_alive():
+            process.terminate()
 
 
 def _work(content: bytes) -> None:
