@@ -190,6 +190,33 @@ def test_weights_of_16_bits_run_in_every_runtime(name: str, dtype: str, tmp_path
         np.testing.assert_allclose(run(x), want, rtol=1e-4, atol=1e-5, err_msg=runtime)
 
 
+@pytest.mark.parametrize("make", [nn.LSTM, nn.GRU])
+def test_recurrent_layers_have_the_same_integers_in_every_runtime(make, tmp_path: Path):
+    class Tagger(nn.Layer):
+        def __init__(self) -> None:
+            super().__init__()
+            self.cells, self.head = make(20, 24), nn.Linear(24, 5)
+
+        def forward(self, x: proa.Tensor) -> proa.Tensor:
+            return self.head(self.cells(x)[0])
+
+    proa.seed(3)
+    network, spec = Tagger().eval(), [InputSpec([None, 7, 20], "float32", "x")]
+    config = slim.QuantConfig(
+        "abs_max", ops=("linear", "recurrent"), recurrent_states=True
+    )
+    model = slim.quant_post_static(network, spec, [batch(32, (7, 20))], config)
+    assert "recurrent_int8" in {node.op for node in model.program.main.nodes}
+    path = tmp_path / "net.int8.proa"
+    model.save(path)
+    for n in (1, 5):
+        x = batch(n, (7, 20), seed=n)
+        want, exact = model(x), network(proa.to_tensor(x)).numpy()
+        assert np.abs(want - exact).max() < 0.05 * np.abs(exact).max()
+        for runtime, run in runtimes(path).items():
+            assert run(x).tobytes() == want.tobytes(), runtime
+
+
 @pytest.mark.feature("L464", "L472")
 def test_a_trained_static_program_is_the_same_in_every_runtime(tmp_path: Path):
     data = batch(32, (1, 8, 8))

@@ -287,6 +287,74 @@ def test_calibration_folds_norms_stores_an_lstm_in_8_bits_and_writes_no_samples(
     assert set(plain.unquantized.values()) == {"recurrent has no int8 operator"}
 
 
+def on_grid(x, step):
+    return np.clip(np.rint(x / step), -127, 127) * step
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def lstm_of_rounded_arrays(cells, x):
+    """NumPy's LSTM over (n, steps, in) whose products read rounded inputs and states,
+    and weights with a scale for each row.
+    """
+    inner, outer, b, c = (p.numpy().astype(np.float64) for p in cells.parameters())
+    inner, outer = (per_channel(w, 0, 8) for w in (inner, outer))
+    step = np.abs(x).max() / 127
+    h, cell, found = np.zeros((len(x), 24)), np.zeros((len(x), 24)), []
+    for t in range(x.shape[1]):
+        gates = on_grid(x[:, t], step) @ inner.T + on_grid(h, 1 / 127) @ outer.T + b + c
+        i, f, g, o = np.split(gates, 4, axis=1)
+        cell = sigmoid(f) * cell + sigmoid(i) * np.tanh(g)
+        h = sigmoid(o) * np.tanh(cell)
+        found.append(h)
+    return np.stack(found, 1)
+
+
+def test_calibration_multiplies_states_of_an_lstm_as_integers():
+    proa.seed(3)
+    net = nn.LSTM(32, 24)
+    x = RNG.standard_normal((6, 9, 32)).astype(np.float32)
+    spec = [InputSpec([None, 9, 32], "float32", "x")]
+    config = QuantConfig("abs_max", ops=("linear", "recurrent"), recurrent_states=True)
+    model = quant_post_static(net, spec, [x], config)
+    verify(model.program)
+    ops = [node.op for node in model.program.main.nodes]
+    assert "linear_int8" in ops and "recurrent_int8" in ops
+    assert not {"linear", "recurrent", "dequantize"} & set(ops)
+    found = model(x)[0]
+    np.testing.assert_allclose(found, lstm_of_rounded_arrays(net, x), atol=0.01)
+    exact = net(proa.to_tensor(x))[0].numpy()
+    assert 0 < np.abs(found - exact).max() < 0.03
+
+
+@pytest.mark.parametrize("make", [nn.LSTM, nn.GRU, nn.SimpleRNN])
+def test_states_of_skipped_recurrent_layers_stay_in_float(make):
+    class Two(nn.Layer):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b, self.head = make(16, 24), make(24, 24), nn.Linear(24, 3)
+
+        def forward(self, x):
+            return self.head(self.b(self.a(x)[0])[0])
+
+    proa.seed(4)
+    net, spec = Two(), [InputSpec([None, 5, 16], "float32", "x")]
+    x = RNG.standard_normal((8, 5, 16)).astype(np.float32)
+    config = QuantConfig(
+        "abs_max", ops=("linear", "recurrent"), recurrent_states=True, skip=("b",)
+    )
+    model = quant_post_static(net, spec, [x], config)
+    ops = [node.op for node in model.program.main.nodes]
+    assert ops.count("recurrent") == 1 and ops.count("recurrent_int8") == 1
+    assert model.unquantized == {"b": "named in skip"}
+    exact = net(proa.to_tensor(x)).numpy()
+    assert np.abs(model(x) - exact).max() < 0.05 * np.abs(exact).max()
+    with pytest.raises(InvalidArgumentError, match="recurrent among ops"):
+        QuantConfig(recurrent_states=True)
+
+
 def test_calibration_looks_rows_up_in_8_bits():
     net = nn.Sequential(nn.Embedding(50, 16), nn.Linear(16, 5)).eval()
     ids = np.random.default_rng(1).integers(0, 50, (6, 7))

@@ -78,9 +78,13 @@ class QuantConfig:
             stored in float16.
         ops: Kinds of operator to quantize: ``conv2d``, transposed ones too, ``linear``;
             and, by `quant_post_static`, ``embedding`` and ``recurrent`` (LSTM, GRU and
-            plain cells), whose weights alone are stored in 8 bits; and ``matmul`` and
+            plain cells), whose weights alone are stored in 8 bits unless
+            `recurrent_states` says more; and ``matmul`` and
             ``attention``, products of two activations that are both rounded: `QAT`
             finds them in `MatMul` and `nn.MultiHeadAttention`.
+        recurrent_states: Whether `quant_post_static` also rounds the states of LSTM,
+            GRU and tanh cells, by 1/127, and multiplies them as integers. `ops` must
+            have ``recurrent``.
         operators: Operators without weights, by their names in graphs (``softmax``,
             ``add``, ``concat``): `quant_post_static` rounds what they read in float32.
             They stay in float32 themselves, but where integers just pass through.
@@ -112,6 +116,7 @@ class QuantConfig:
     skip: tuple[str | type[Layer], ...] = ()
     half: tuple[str | type[Layer], ...] = ()
     ops: tuple[QuantizableOp, ...] = ("conv2d", "linear")
+    recurrent_states: bool = False
     operators: tuple[str, ...] = ()
     only_faster: bool = False
     activations: tuple[type[Layer], ...] = ()
@@ -127,12 +132,7 @@ class QuantConfig:
                     f"[QuantConfig] {field} must be one of "
                     f"{', '.join(get_args(kind))}, got {getattr(self, field)!r}"
                 )
-        unknown = [op for op in self.ops if op not in get_args(QuantizableOp)]
-        if unknown or not (self.ops or self.operators):
-            raise InvalidArgumentError(
-                "[QuantConfig] ops must be among "
-                f"{', '.join(get_args(QuantizableOp))}, got {list(self.ops)}"
-            )
+        self._require_ops()
         if not 0 <= self.moving_rate < 1:
             raise InvalidArgumentError(
                 f"[QuantConfig] moving_rate must be in [0, 1), got {self.moving_rate}"
@@ -173,6 +173,19 @@ class QuantConfig:
             raise UnimplementedError(
                 "[QuantConfig] symmetric=False needs an activation among "
                 f"{', '.join(_ASYMMETRIC)}, got {self.activation!r}"
+            )
+
+    def _require_ops(self) -> None:
+        unknown = [op for op in self.ops if op not in get_args(QuantizableOp)]
+        if unknown or not (self.ops or self.operators):
+            raise InvalidArgumentError(
+                "[QuantConfig] ops must be among "
+                f"{', '.join(get_args(QuantizableOp))}, got {list(self.ops)}"
+            )
+        if self.recurrent_states and "recurrent" not in self.ops:
+            raise InvalidArgumentError(
+                "[QuantConfig] expected recurrent among ops for recurrent_states, got "
+                f"{list(self.ops)}"
             )
 
     def skipped(self, network: Layer) -> frozenset[str]:

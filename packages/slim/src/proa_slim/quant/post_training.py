@@ -142,9 +142,10 @@ def unquantized(program: Program, config: QuantConfig) -> dict[str, str]:
             continue
         if node in chosen or kind not in _WEIGHTED or len(node.inputs) < 2:
             continue
-        if kind in WEIGHT_ALONE and kind in config.ops:
+        is_left = _is_skipped(node, config)
+        if kind in WEIGHT_ALONE and kind in config.ops and not is_left:
             continue
-        if _is_skipped(node, config):
+        if is_left:
             halved = any(path == layer_path(node) for path in config.half)
             reason = "named in half" if halved else "named in skip"
         elif node.op not in PRODUCTS:

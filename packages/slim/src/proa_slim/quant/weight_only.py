@@ -21,6 +21,7 @@ import proa
 from proa.errors import InvalidArgumentError, PreconditionNotMetError
 from proa.ir.builder import make_node
 from proa.ir.passes import apply
+from proa.ir.passes.quantize_recurrent import quantize_recurrent
 from proa.ir.program import Array, Node, Program, Value
 from proa_slim.config import QuantConfig, WeightObserver
 from proa_slim.loading import as_network
@@ -147,7 +148,9 @@ def quant_post_dynamic(
 
 
 def store_in_8_bits(program: Program, config: QuantConfig) -> None:
-    """Store weights of `WEIGHT_ALONE` in 8 bits, as far as ``config.ops`` has them."""
+    """Store weights of `WEIGHT_ALONE` in 8 bits, as far as ``config.ops`` has them, and
+    multiply states of recurrent cells as integers if it wants that.
+    """
     make = _Nodes(program)
     done: dict[tuple[Value, int], Value] = {}
     for node in list(program.main.nodes):
@@ -161,6 +164,10 @@ def store_in_8_bits(program: Program, config: QuantConfig) -> None:
             _store_table(make, node, value, 8, config)
         else:
             _store(make, node, value, (8, 0), config, None, done)
+    if config.recurrent_states:
+        stored = set(done.values())
+        quantize_recurrent(program, lambda node: node.inputs[1] in stored)
+        apply(program, ("remove_dead_code",))
 
 
 def _check(weight_bits: int, group_size: int, products: str) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from proa.ir.builder import make_node
@@ -10,8 +12,11 @@ from proa.ir.program import Array, Node, Program, Value
 _BOUNDED = ("tanh", "lstm", "gru")
 
 
-def quantize_recurrent(program: Program) -> bool:
-    """Multiply the states of recurrent cells in int8.
+def quantize_recurrent(
+    program: Program, is_chosen: Callable[[Node], bool] | None = None
+) -> bool:
+    """Multiply the states of recurrent cells in int8, of those nodes that `is_chosen`
+    takes, or of all.
 
     1. recurrent(xg, w, h0, ..) -> recurrent_int8, with a scale for each row of w, and
        1/127 for the states.
@@ -25,7 +30,8 @@ def quantize_recurrent(program: Program) -> bool:
     for block in program.blocks:
         nodes: list[Node] = []
         for node in block.nodes:
-            made = _rounded(program, node) if node.op == "recurrent" else None
+            is_wanted = node.op == "recurrent" and (not is_chosen or is_chosen(node))
+            made = _rounded(program, node) if is_wanted else None
             if made is None:
                 nodes.append(node)
                 continue
