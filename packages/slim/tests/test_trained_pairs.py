@@ -9,7 +9,7 @@ import pytest
 
 import proa
 from proa import nn
-from proa.errors import PreconditionNotMetError, UnimplementedError
+from proa.errors import PreconditionNotMetError
 from proa.static import InputSpec
 from proa_slim import (
     QAT,
@@ -17,7 +17,6 @@ from proa_slim import (
     QuantConfig,
     QuantizedAttention,
     QuantizedMatMul,
-    quant,
 )
 from proa_slim.quant.pair_layers import rounded_weights
 
@@ -176,12 +175,6 @@ def test_only_chosen_products_are_rounded() -> None:
     assert kinds(weights, ops=KINDS) == []
     with pytest.raises(PreconditionNotMetError, match=r"none of \['attention'\]"):
         kinds(nn.Linear(4, 4), ops=("attention",))
-
-
-def test_static_programs_are_refused() -> None:
-    config = QuantConfig("moving_average", ops=("linear", "attention"))
-    with pytest.raises(UnimplementedError, match="with weights, got attention"):
-        quant.quant_aware(proa.static.Program(), None, config)
 
 
 def test_an_untrained_product_is_named() -> None:

@@ -81,7 +81,8 @@ class QuantConfig:
             plain cells), whose weights alone are stored in 8 bits unless
             `recurrent_states` says more; and ``matmul`` and
             ``attention``, products of two activations that are both rounded: `QAT`
-            finds them in `MatMul` and `nn.MultiHeadAttention`.
+            finds them in `MatMul` and `nn.MultiHeadAttention`, `quant_aware` in the
+            operators of a static program.
         recurrent_states: Whether `quant_post_static` also rounds the states of LSTM,
             GRU and tanh cells, by 1/127, and multiplies them as integers. `ops` must
             have ``recurrent``.

@@ -14,6 +14,7 @@ from proa.errors import (
     PreconditionNotMetError,
     UnimplementedError,
 )
+from proa.ir.passes import optimize
 from proa.ir.program import Node, Value
 from proa.ir.program import Program as Graph
 from proa.runtime import call_operator, graph_value
@@ -24,13 +25,19 @@ from proa_slim.quant.lower import PRODUCTS
 from proa_slim.quant.model import OUT_THRESHOLD
 from proa_slim.quant.observers import LEVELS
 from proa_slim.quant.paddle_operators import WEIGHTED
-from proa_slim.quant.pairs import PAIRS
+from proa_slim.quant.pairs import operands_of
 from proa_slim.quant.quantizer_names import STATIC_ACTIVATIONS, WEIGHTS, quantizer
 from proa_slim.quant.static_integers import (
     IntegerProduct,
     integer_product,
     name_weights,
     product_before,
+)
+from proa_slim.quant.static_pairs import (
+    fold_scales,
+    is_pair,
+    product_of_integers,
+    product_of_rounded,
 )
 from proa_slim.quant.trained import merge_integers
 from proa_slim.quant.transposed import rows_of
@@ -102,10 +109,11 @@ def quant_aware(
     Args:
         program: With the loss, before `minimize`; is not changed.
         place: Kept for callers; there is one device.
-        config: A `QuantConfig`, whose `skip` has names of weights or patterns of them;
-            or PaddleSlim's dictionary: ``weight_quantize_type``,
-            ``activation_quantize_type``, ``quantize_op_types``, ``moving_rate`` and
-            ``not_quant_pattern``, name scopes (`static.name_scope`) to skip.
+        config: A `QuantConfig`, whose `skip` has names of weights, of the results of
+            products of activations, or patterns of them; or PaddleSlim's dictionary:
+            ``weight_quantize_type``, ``activation_quantize_type``,
+            ``quantize_op_types``, ``moving_rate`` and ``not_quant_pattern``, name
+            scopes (`static.name_scope`) to skip.
         scope: Where values are; the current scope if None.
         for_test: Whether layers do what they do after training, and ranges stay.
 
@@ -113,14 +121,10 @@ def quant_aware(
         PreconditionNotMetError: If the program has gradients already, or there is
             nothing to quantize.
         InvalidArgumentError, UnimplementedError: If a config wants what there is
-            not, or the program has branches, loops or recurrent layers.
+            not, or the program has branches, loops or recurrent layers, or attention
+            that is causal and to be quantized.
     """
     options, patterns = config_of(config)
-    if without := [op for op in options.ops if op in PAIRS]:
-        raise UnimplementedError(
-            f"[quant_aware] expected ops with weights, got {', '.join(without)}; QAT "
-            "and quant_post_static round operands of products of activations"
-        )
     learns = options.learn_steps or options.learn_ranges
     if learns or not options.symmetric or "mse" in options.weight:
         raise UnimplementedError(
@@ -147,7 +151,7 @@ def quant_aware(
         replay("quant_aware", source, made, inputs, call=rounding)
     if not rounding.count:
         raise PreconditionNotMetError(
-            "[quant_aware] expected at least one product with a parameter to quantize, "
+            "[quant_aware] expected at least one product to quantize, "
             f"got none of {list(options.ops)} that is not skipped"
         )
     return made
@@ -184,6 +188,9 @@ class _Rounding:
         if self._chosen(node):
             self.count += 1
             return self._product(node, arrays)
+        if self._is_pair(node):
+            self.count += 1
+            return self._pair(node, arrays)
         before = product_before(node)
         if before is None or before not in self._products:
             return call_node(node, arrays)
@@ -210,15 +217,37 @@ class _Rounding:
         self._products[node.outputs[0]] = product
         return product.call()
 
+    def _pair(self, node: Node, arrays: list[Any]) -> Sequence[Any]:
+        count = len(operands_of(node))
+        name = node.outputs[0].name
+        steps = [
+            self._input_step(x, f"{name}.{i}") for i, x in enumerate(arrays[:count])
+        ]
+        if self._for_test:
+            return product_of_integers(node, arrays, steps)
+        rounded = [
+            call_operator("fake_quant", x, step)[0]
+            for x, step in zip(arrays, steps, strict=False)
+        ]
+        return product_of_rounded(node, [*rounded, *arrays[count:]])
+
+    def _is_pair(self, node: Node) -> bool:
+        skipped = self._is_skipped(node, node.outputs[0].name)
+        return not skipped and is_pair(node, self._config, self._source.states)
+
+    def _is_skipped(self, node: Node, name: str) -> bool:
+        scope = self._source.scopes.get(node, "")
+        names = [x for x in self._config.skip if isinstance(x, str)]
+        return any(p in scope for p in self._patterns) or any(
+            fnmatchcase(name, pattern) for pattern in names
+        )
+
     def _chosen(self, node: Node) -> bool:
         is_product = node.op in ("conv2d", "linear") or rows_of(node) is not None
         weight = node.inputs[1] if is_product else None
         if weight is None or weight.name not in self._source.states:
             return False
-        scope = self._source.scopes.get(node, "")
-        names = [x for x in self._config.skip if isinstance(x, str)]
-        skipped = any(p in scope for p in self._patterns)
-        skipped |= any(fnmatchcase(weight.name, name) for name in names)
+        skipped = self._is_skipped(node, weight.name)
         return not skipped and node.op.removesuffix("_transpose") in self._config.ops
 
     def _state(self, name: str) -> Variable:
@@ -308,6 +337,8 @@ def convert(
             f"training, got {'untrained' if totals else 'no'} ranges"
         )
     name_weights(graph)
+    optimize(graph, 1)
+    fold_scales(graph)
     merge_integers(graph)
     graph.metadata[OUT_THRESHOLD] = json.dumps(_out_scales(part, held))
     return _as_program(graph, part)
