@@ -124,6 +124,45 @@ def test_the_search_finds_the_kernel_that_the_task_needs():
     assert best.reward > first + 0.1
 
 
+@pytest.mark.parametrize("sampling", ["uniform", "fair"])
+def test_a_training_that_was_stopped_goes_on_after_its_last_epoch(sampling, tmp_path):
+    rng = np.random.default_rng(0)
+    x = proa.to_tensor(rng.standard_normal((32, 2, 4, 4)).astype("float32"))
+    y = proa.to_tensor(rng.integers(0, 2, 32))
+
+    def trained(path, stop_at=None):
+        proa.seed(0)
+        one_shot, calls = OneShot(small_space(), sampling), []
+        rate = proa.optimizer.lr.CosineAnnealingDecay(0.01, 8)
+        adam = proa.optimizer.Adam(rate, parameters=one_shot.supernet.parameters())
+
+        def batches():
+            calls.append(1)
+            yield x[:16], y[:16]
+            if len(calls) == stop_at:
+                raise KeyboardInterrupt
+            yield x[16:], y[16:]
+
+        loss = proa.nn.CrossEntropyLoss()
+        one_shot.train(batches, adam, loss, 4, rate, checkpoint=path)
+        return one_shot, len(calls)
+
+    whole, _ = trained(None)
+    path = tmp_path / "supernet.pdparams"
+    with pytest.raises(KeyboardInterrupt):
+        trained(path, stop_at=3)
+    found, epochs = trained(path)
+    assert epochs == 2
+    for a, b in zip(
+        whole.supernet.parameters(), found.supernet.parameters(), strict=True
+    ):
+        assert a.numpy().tobytes() == b.numpy().tobytes()
+    other = OneShot(space())
+    adam = proa.optimizer.Adam(0.01, parameters=other.supernet.parameters())
+    with pytest.raises(PreconditionNotMetError, match=r"got one of \[2, 2\]"):
+        other.train(list, adam, proa.nn.CrossEntropyLoss(), 4, checkpoint=path)
+
+
 def test_errors_name_choices():
     with pytest.raises(InvalidArgumentError, match="sampling must be uniform or fair"):
         next(paths([2], "greedy", np.random.default_rng(0)))

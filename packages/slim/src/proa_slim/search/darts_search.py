@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from os import PathLike, fspath
 from pathlib import Path
@@ -16,6 +15,7 @@ import numpy as np
 import proa
 from proa import nn
 from proa.errors import InvalidArgumentError
+from proa_slim.search import checkpoint
 from proa_slim.search.darts import Genotype
 
 Batches = Iterable[Any] | Callable[[], Iterable[Any]]
@@ -267,7 +267,6 @@ class DARTSearch:
     def _write(self) -> None:
         if self._folder is None or not isinstance(self.model, nn.Layer):
             return
-        self._folder.mkdir(parents=True, exist_ok=True)
         state = {
             "epoch": self._epoch,
             "model": self.model.state_dict(),
@@ -275,9 +274,7 @@ class DARTSearch:
             "arch": self._arch.state_dict(),
             "names": [parameter.name for parameter in self.model.parameters()],
         }
-        partial = self._folder / "search.pdparams.partial"
-        proa.save(state, str(partial))
-        os.replace(partial, self._folder / "search.pdparams")
+        checkpoint.write(self._folder / "search.pdparams", state)
         text = json.dumps(asdict(self.model.genotype()), indent=1)
         (self._folder / "genotype.json").write_text(text, encoding="utf-8")
 
@@ -288,24 +285,12 @@ class DARTSearch:
             return
         state = proa.load(str(path))
         self.model.set_state_dict(state["model"])
-        own = [parameter.name for parameter in self.model.parameters()]
-        names = dict(zip(state["names"], own, strict=True))
-        self._weights.set_state_dict(_renamed(state["weights"], names))
-        self._arch.set_state_dict(_renamed(state["arch"], names))
+        parameters = self.model.parameters()
+        for optimizer, key in ((self._weights, "weights"), (self._arch, "arch")):
+            optimizer.set_state_dict(
+                checkpoint.renamed(state[key], state["names"], parameters)
+            )
         self._epoch = int(state["epoch"])
-
-
-def _renamed(state: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """An optimizer's state, with keys ``PARAMETER_SLOT_0``, for parameters that have
-    other names now.
-    """
-    result = {}
-    for key, value in state.items():
-        owner = key
-        while owner and owner not in names:
-            owner = owner.rpartition("_")[0]
-        result[names.get(owner, "") + key[len(owner) :]] = value
-    return result
 
 
 def _batches(reader: Batches) -> Iterable[Any]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from proa import nn
 from proa.errors import InvalidArgumentError, PreconditionNotMetError
 from proa.nn.layer.settings import set_momentum, statistics_of
 from proa_slim.search.blocks import Block, Network
+from proa_slim.search.checkpoint import renamed, write
 from proa_slim.search.controllers import Constraint, Evolution
 from proa_slim.search.space import ChoiceSpace
 from proa_slim.search.study import Record, Search
@@ -191,9 +194,8 @@ class OneShot:
         self, space: ChoiceSpace, sampling: str = "uniform", seed: int = 0
     ) -> None:
         self.space, self.seed = space, seed
-        self._paths = paths(
-            space.range_table(), sampling, np.random.default_rng([seed, 7])
-        )
+        self._rng = np.random.default_rng([seed, 7])
+        self._paths = paths(space.range_table(), sampling, self._rng)
         self.supernet = SuperNet(space)
 
     def train(
@@ -204,6 +206,7 @@ class OneShot:
         epochs: int,
         schedule: Any = None,
         progress: bool = False,
+        checkpoint: str | PathLike[str] | None = None,
     ) -> None:
         """Train paths: each batch goes through one path, or through those of a fair
         group, whose gradients are added.
@@ -215,8 +218,15 @@ class OneShot:
             epochs: Passes over the batches.
             schedule: Schedule of the learning rate, stepped after each batch, if any.
             progress: Whether each epoch writes a line to standard error.
+            checkpoint: A file that is written after each epoch, and read first: a
+                training that was stopped loses the epoch that was running.
+
+        Raises:
+            PreconditionNotMetError: If the checkpoint is of another space.
         """
-        for epoch in range(epochs):
+        path = None if checkpoint is None else Path(checkpoint)
+        first = self._read(path, optimizer, schedule)
+        for epoch in range(first, epochs):
             self.supernet.train()
             total, count = 0.0, 0
             for x, y in batches():
@@ -233,6 +243,47 @@ class OneShot:
             if progress:
                 text = f"[one-shot] {epoch + 1}/{epochs}: loss {total / count:.4f}"
                 print(text, file=sys.stderr, flush=True)
+            if path is not None:
+                self._write(path, epoch + 1, optimizer, schedule)
+
+    def _write(self, path: Path, epoch: int, optimizer: Any, schedule: Any) -> None:
+        parameters = self.supernet.parameters()
+        state = {
+            "epoch": epoch,
+            "ranges": list(self.space.range_table()),
+            "supernet": self.supernet.state_dict(),
+            "names": [parameter.name for parameter in parameters],
+            "reached": [parameter.grad is not None for parameter in parameters],
+            "optimizer": optimizer.state_dict(),
+            "schedule": None if schedule is None else schedule.state_dict(),
+            "paths": json.dumps(self._rng.bit_generator.state),
+        }
+        write(path, state)
+
+    def _read(self, path: Path | None, optimizer: Any, schedule: Any) -> int:
+        """Go on from a checkpoint, if there is one; the epochs that it has."""
+        if path is None or not path.is_file():
+            return 0
+        state = proa.load(str(path))
+        ranges = list(self.space.range_table())
+        if state["ranges"] != ranges:
+            raise PreconditionNotMetError(
+                f"[OneShot] expected a checkpoint of a space of {ranges} values, got "
+                f"one of {state['ranges']} in {path}"
+            )
+        self.supernet.set_state_dict(state["supernet"])
+        parameters = self.supernet.parameters()
+        optimizer.set_state_dict(
+            renamed(state["optimizer"], state["names"], parameters)
+        )
+        for parameter, is_reached in zip(parameters, state["reached"], strict=True):
+            if is_reached:
+                # `clear_grad` leaves zeros, with which moments go on to fall.
+                parameter.grad = proa.zeros_like(parameter)
+        if schedule is not None and state["schedule"] is not None:
+            schedule.set_state_dict(state["schedule"])
+        self._rng.bit_generator.state = json.loads(state["paths"])
+        return int(state["epoch"])
 
     def evaluate(
         self,
