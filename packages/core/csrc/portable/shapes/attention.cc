@@ -1,10 +1,9 @@
 // Shape rules of attention: arrays (batch, length, heads, width), scores (batch, heads, queries,
 // keys).
 #include "proa/gen/attrs/attention.h"
-#include "proa/base/expect.h"
 #include "proa/gen/attrs/quant.h"
 #include "proa/gen/shapes.h"
-#include "proa/shapes/dims.h"
+#include "proa/shapes/checks.h"
 
 namespace proa {
 namespace {
@@ -75,6 +74,14 @@ Status shape_attention_int8(const Call& c) {
   View scores;
   PROA_TRY(check_heads(c, 0, &scores));
   PROA_TRY(check_mask(c, 3, scores, DType::kF32));
+  const int64_t width = first_known(c.in[0].shape[3], c.in[1].shape[3]);
+  PROA_TRY(check_int8_sum(c, width, int8_reach(a.q_zero), int8_reach(a.k_zero)));
+  // Weights are round(p / weight_scale) <= 2 * p / weight_scale and p adds up to 1, so that keys
+  // have no limit unless weight_scale is far below the usual 1 / 255. 4 leaves room for the
+  // rounding of p.
+  const int64_t v_reach = int8_reach(a.v_zero);
+  if (!(4.0 * static_cast<double>(v_reach) <= INT32_MAX * a.weight_scale))
+    PROA_TRY(check_int8_sum(c, scores.shape[3], int8_reach(-128), v_reach));
   const int64_t shape[4] = {scores.shape[0], c.in[0].shape[1], scores.shape[1], c.in[2].shape[3]};
   c.out[0].rank = 4;
   for (int i = 0; i < 4; ++i) c.out[0].shape[i] = shape[i];

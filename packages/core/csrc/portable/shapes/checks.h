@@ -1,6 +1,8 @@
 #pragma once
 // What shape rules of several families expect of an input. Kernels rely on it, and a model file may
 // hold anything.
+#include <stdint.h>
+
 #include "proa/base/expect.h"
 #include "proa/shapes/dims.h"
 
@@ -41,6 +43,20 @@ inline Status check_precision(const Call& c, int i, int x) {
               "scale, bias and statistics in float64 where x is float64, elsewhere in float32 or "
               "16-bit floats",
               dtype_of(c, i), dtype_of(c, x));
+  return Status::kOk;
+}
+
+/// The greatest magnitude of int8 values less a zero point within int8: 128 of 0, 255 of a bound.
+inline int64_t int8_reach(int64_t zero) { return zero < 0 ? 127 - zero : 128 + zero; }
+
+/// int32 holds any sum of `steps` products of numbers up to x_reach and y_reach in magnitude, as
+/// steps * x_reach * y_reach <= 2^31 - 1: of int8 values 2147483647 / (128 * 128), which are 131071
+/// steps; of values less zero points at the bounds of int8 2147483647 / (255 * 255) = 33025.
+/// Longer ones would wrap around. What is summed on the way to them may, in arithmetic modulo 2^32.
+inline Status check_int8_sum(const Call& c, int64_t steps, int64_t x_reach, int64_t y_reach) {
+  const int64_t max_steps = INT32_MAX / (x_reach * y_reach);
+  PROA_EXPECT(c, steps <= max_steps, "a sum of int8 products that int32 holds",
+              named("steps", steps), named("max_steps", max_steps));
   return Status::kOk;
 }
 

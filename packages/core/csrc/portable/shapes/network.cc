@@ -93,6 +93,9 @@ Status shape_linear_dynamic(const Call& c) {
               named("in_features", x.shape[x.rank - 1]), named("w.shape[0]", w.shape[0]));
   PROA_TRY(check_vector(c, 2, w.shape[1], DType::kF32));
   PROA_TRY(check_vector(c, 3, w.shape[1], DType::kF32));
+  // Rounded rows are within -127 .. 127, or 0 .. 255 less a zero point that is so, too.
+  const int64_t reach = c.attr<LinearDynamicAttrs>().symmetric != 0 ? 127 : 255;
+  PROA_TRY(check_int8_sum(c, w.shape[0], reach, int8_reach(0)));
   copy_shape(x, &c.out[0]);
   c.out[0].shape[x.rank - 1] = w.shape[1];
   return Status::kOk;
@@ -166,6 +169,12 @@ Status shape_mean_int8(const Call& c) {
   const View& x = c.in[0];
   PROA_EXPECT(c, x.rank == 4 && x.shape[2] != 0 && x.shape[3] != 0,
               "x of 4 axes (n, c, h, w) with pixels", shape_of(c, 0));
+  int64_t pixels = 1;
+  for (int i = 2; i < 4; ++i) {
+    if (x.shape[i] == kUnknown) continue;
+    pixels *= x.shape[i];
+    PROA_TRY(check_int8_sum(c, pixels, int8_reach(0), 1));
+  }
   copy_shape(x, &c.out[0]);
   c.out[0].shape[2] = c.out[0].shape[3] = 1;
   return Status::kOk;

@@ -1,8 +1,7 @@
 // Shape rules of recurrent networks.
 #include "proa/gen/attrs/recurrent.h"
-#include "proa/base/expect.h"
 #include "proa/gen/shapes.h"
-#include "proa/shapes/dims.h"
+#include "proa/shapes/checks.h"
 
 namespace proa {
 namespace {
@@ -129,6 +128,7 @@ Status shape_recurrent_int8(const Call& c) {
   int64_t hidden;
   const States at{1, 3, 4, 6};
   PROA_TRY(check_states(c, at, size, a.cell == kLstm, batch, &hidden));
+  PROA_TRY(check_int8_sum(c, hidden, 127, int8_reach(0)));
   const int64_t gates = times(size.gates, hidden);
   PROA_TRY(check_steps(c, batch, gates));
   PROA_TRY(check_gates(c, 2, gates));

@@ -86,12 +86,22 @@ static Status check_ending(const Call& c) {
 
 Status shape_conv2d_int8(const Call& c) {
   PROA_TRY(check_ending<Conv2dInt8Attrs>(c));
-  return shape_conv2d(c);
+  PROA_TRY(shape_conv2d(c));
+  // A window has w.shape[1:] steps. One axis after the other, so that no product overflows.
+  const View& w = c.in[1];
+  int64_t steps = 1;
+  for (int i = 1; i < 4; ++i) {
+    if (w.shape[i] == kUnknown) continue;
+    steps *= w.shape[i];
+    PROA_TRY(check_int8_sum(c, steps, int8_reach(0), int8_reach(0)));
+  }
+  return Status::kOk;
 }
 
 Status shape_linear_int8(const Call& c) {
   PROA_TRY(check_ending<LinearInt8Attrs>(c));
-  return shape_linear(c);
+  PROA_TRY(shape_linear(c));
+  return check_int8_sum(c, c.in[1].shape[0], int8_reach(0), int8_reach(0));
 }
 
 Status shape_matmul_int8(const Call& c) {
@@ -100,7 +110,10 @@ Status shape_matmul_int8(const Call& c) {
               named("x_zero", a.x_zero), named("y_zero", a.y_zero));
   PROA_EXPECT(c, c.in[1].dtype == DType::kI8, "y of int8", dtype_of(c, 1));
   PROA_TRY(check_ending<MatmulInt8Attrs>(c));
-  return shape_matmul(c);
+  PROA_TRY(shape_matmul(c));
+  const View &x = c.in[0], &y = c.in[1];
+  const int64_t steps = first_known(x.shape[x.rank - 1], y.shape[y.rank - 2]);
+  return check_int8_sum(c, steps, int8_reach(a.x_zero), int8_reach(a.y_zero));
 }
 
 // add_int8 and mul_int8, whose attributes are the same.

@@ -156,7 +156,10 @@ void int8_pack(const Int8Kernels& w, void* packed, int32_t zero) {
         }
       }
     }
-    for (int64_t o = 0; o < w.outs; ++o) head[o] *= factor;
+    // Without sign: of attention's keys there may be so many that this wraps around.
+    for (int64_t o = 0; o < w.outs; ++o)
+      head[o] =
+          static_cast<int32_t>(static_cast<uint32_t>(head[o]) * static_cast<uint32_t>(factor));
   }
   arrange_int8(panels, static_cast<size_t>(w.units() * gemm_columns(kMicroI8, w.outs)) * 4);
 }
