@@ -97,7 +97,8 @@ RECIPES = {
         "resnet50", (Calibrate(),), "int8 after training", size=0.45
     ),
     "resnet50-qat": Recipe(
-        "resnet50", (TrainQuantized(1),), "int8 in training", size=0.45, drop=0.5
+        "resnet50", (TrainQuantized(1, only_faster=True),), "int8 in training",
+        size=0.6, drop=0.5,
     ),
     "resnet50-prune": Recipe(
         "resnet50", (Prune(0.5), Train(2)), "pruning", flops=0.5, size=0.7, drop=1.5
@@ -154,7 +155,8 @@ RECIPES = {
         size=0.5,
     ),
     "deeplabv3p-xception-int8": Recipe(
-        "deeplabv3p-xception", (TrainQuantized(1),), "int8 in training", size=0.6
+        "deeplabv3p-xception", (TrainQuantized(1, only_faster=True),),
+        "int8 in training", size=0.85,
     ),
     "deeplabv3p-mobilenetv2-distil": Recipe(
         "deeplabv3p-mobilenetv2",
