@@ -3,6 +3,7 @@
 #include <cstring>
 #include <new>
 
+#include "proa/base/task_size.h"
 #include "proa/gen/attrs/unary.h"
 #include "proa/gen/op_ids.h"
 #include "proa/runtime/allocator.h"
@@ -18,8 +19,6 @@ namespace proa {
 DispatchHooks dispatch_hooks;
 
 namespace {
-
-constexpr int64_t kLongWork = 20000;  // elements
 
 thread_local int t_keep_lock = 0;
 
@@ -165,7 +164,7 @@ void run_kernel(const OpEntry& entry, Call* call, const Tensor* out, TensorImpl*
   call->failure = &failure;
   {
     const Timed timed(op.name, EventKind::kKernel, *call);
-    const bool unlocks = work > kLongWork;
+    const bool unlocks = work > kUnlockElements;
     const RetainedInputs retained(in, unlocks && in != nullptr ? call->n_in : 0);
     const Unlocked unlocked(unlocks);
     status = entry.kernel.run(*call);

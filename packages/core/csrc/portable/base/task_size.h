@@ -11,6 +11,7 @@
 // elements 0.89, of 16384 0.57, depthwise 3x3 convolution of 32 channels at 28x28 0.99 (one task;
 // 1.24 with tasks of 1 << 16 multiply-adds), at 56x56 0.73. Still too small there: int8 depthwise
 // of 64 channels at 28x28 1.13, batch norm of 4x32x32x32 1.17.
+#include <stddef.h>
 #include <stdint.h>
 
 namespace proa {
@@ -32,5 +33,18 @@ constexpr int64_t kScalarTask = 1 << 10;     // what is computed an element at a
 constexpr int64_t kRecurrentTask = 1 << 11;  // gates of a step of recurrent layers.
 // Bytes:
 constexpr int64_t kCopyTaskBytes = 1 << 16;  // rows copied into padded memory.
+
+// Chains of elementwise steps (exec/chain.cc). With half and twice these values on a Zen 3 (EPYC,
+// AVX2, one thread, 29 November 2026, other programs running) steps of 2 and 7 ops, arrays of 160
+// KiB to 1 MiB: kChainBlockBytes 0.99 to 1.26 and 0.94 to 1.22, kMinChainBytes 0.93 to 1.09 and
+// 0.79 to 1.09.
+constexpr size_t kChainBlockBytes = 32 << 10;  // of the widest array in a block
+constexpr size_t kMinChainBytes = 256 << 10;   // smaller arrays stay in cache anyway
+static_assert(kMinChainBytes > kChainBlockBytes, "a chain has more than one block");
+
+// Elements of arguments and results from which on eager mode runs a kernel without Python's lock.
+// On the same machine sums of 4000 to 6000 elements take 1.13 to 1.19 of the time with half this
+// value, those of 8000 and 12000 0.93 to 1.02 with twice.
+constexpr int64_t kUnlockElements = 20000;
 
 }  // namespace proa

@@ -11,8 +11,7 @@ namespace proa {
 
 namespace {
 
-constexpr size_t kBlockBytes = 32768;               // of the widest array in a block
-constexpr size_t kMinChainBytes = size_t{1} << 18;  // smaller arrays stay in cache anyway
+// Sizes of arrays on the stack: results of a chain that are in no array, and views of its steps.
 constexpr uint32_t kBuffers = 4;
 constexpr uint32_t kSlots = 48;
 
@@ -85,7 +84,6 @@ bool Plan::fits_input(const Chain& chain, uint32_t step, uint32_t slot) const {
 
 bool Plan::fits_chain(const Chain& chain) const {
   const View& space = slots_[chain.slot + steps_[chain.first].n_in];
-  static_assert(kMinChainBytes > kBlockBytes, "a chain has more than one block");
   size_t widest = 1;
   for (uint32_t s = chain.first; s < chain.first + chain.count; ++s) {
     const Step& step = steps_[s];
@@ -180,7 +178,7 @@ void Plan::split(Chain* chain) {
   for (uint32_t k = chain->slot; k < chain->slot + chain->slots; ++k) {
     if (slots_[k].given() && size_of(slots_[k].dtype) > widest) widest = size_of(slots_[k].dtype);
   }
-  const int64_t block_elements = static_cast<int64_t>(kBlockBytes / widest);
+  const int64_t block_elements = static_cast<int64_t>(kChainBlockBytes / widest);
   int64_t inner = 1;
   chain->axis = chain->rank - 1;
   while (chain->axis > 0 && inner * chain->shape[chain->axis] <= block_elements) {
@@ -270,7 +268,7 @@ void Plan::extend_chain_lifetimes() {
 }
 
 Status Plan::run_blocks(const Chain& chain, int64_t begin, int64_t end, uint32_t* failed) const {
-  alignas(64) uint8_t buffers[kBuffers][kBlockBytes];
+  alignas(64) uint8_t buffers[kBuffers][kChainBlockBytes];
   View views[kSlots];
   for (uint32_t k = 0; k < chain.slots; ++k) {
     views[k] = slots_[chain.slot + k];

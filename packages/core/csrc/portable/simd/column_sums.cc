@@ -1,17 +1,16 @@
 #include "proa/simd/column_sums.h"
 
 #include "proa/base/dispatch.h"
+#include "proa/simd/tuning.h"
 #include "proa/simd/vec.h"
 
 namespace proa::PROA_ISA {
 namespace {
 
-constexpr int64_t kChunkBytes = 128 * 1024;  // stay in the cache between two looks
-constexpr int64_t kMaxChunks = 256;
-
 int64_t chunk_rows(const Columns& x) {
   const int64_t row = x.n * static_cast<int64_t>(size_of(x.dtype));
-  const int64_t fit = 1 + kChunkBytes / (row + 1), even = (x.count + kMaxChunks - 1) / kMaxChunks;
+  const int64_t fit = 1 + kColumnChunkBytes / (row + 1),
+                even = (x.count + kMaxColumnChunks - 1) / kMaxColumnChunks;
   return even > fit ? even : fit;
 }
 int64_t chunk_count(const Columns& x) { return (x.count + chunk_rows(x) - 1) / chunk_rows(x); }

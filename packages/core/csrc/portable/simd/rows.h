@@ -4,10 +4,9 @@
 #include "proa/base/dispatch.h"
 #include "proa/base/task_size.h"
 #include "proa/simd/gemm/pack.h"
+#include "proa/simd/tuning.h"
 
 namespace proa::PROA_ISA {
-
-constexpr int64_t kRowBlock = 256;
 
 /// One row of an array of some float dtype.
 struct Row {

@@ -7,6 +7,12 @@
 //
 // Each table names the benchmark that chose its values. To change one, run that before and after,
 // interleaved; docs/speed.md says how figures are taken.
+//
+// "On a Zen 3" below is an EPYC of family 25, model 1 (AVX2, 512 KiB of L2, two cores), 29 November
+// 2026: csrc/bench/tuning_bench.cc and conv_bench.cc's shapes in one process where the values were
+// variables, each set in turn; the ratio of the minima of 7 to 16 rounds to those of the value
+// here. Other programs ran on that machine: ratios within 5 % of 1, and all of calls that take more
+// than a millisecond, show nothing.
 #include <stdint.h>
 
 #include "proa/base/settings.h"
@@ -45,6 +51,13 @@ constexpr int64_t kImplicitWeight = 768 << 10;  // bytes up to which convolution
 constexpr int64_t kImplicitPairs = 1536 << 10;  // the same of pairs of BF16
 constexpr int64_t kGradWeightPanel = 24 << 10;  // bytes of a panel of patches, on the stack, in L1
 constexpr int64_t kGradTileBytes = 512 << 10;   // of transformed tiles in Winograd's gradient
+constexpr int64_t kReduceRunBytes = 4096;       // a part of a row that is gathered or converted
+constexpr int64_t kReduceColumnBytes = 4096;    // of accumulators of a block of columns
+constexpr int64_t kReduceFewColumns = 8;        // fewer are reduced one after the other
+constexpr int64_t kColumnChunkBytes = 128 << 10;  // rows that column_sums.cc sums at once,
+constexpr int64_t kMaxColumnChunks = 256;         // unless these chunks would be more
+constexpr int64_t kGroupNormBlock = 64 << 10;     // elements of a block of groups
+constexpr int64_t kAttentionTile = 128;           // queries, and keys, of a tile of scores
 
 // -- paths of products ---------------------------------------------------------------------------
 // Numbers of panels at which gemm.cc changes how operands are packed. The terms of a sum and their
@@ -56,7 +69,19 @@ constexpr int64_t kGradTileBytes = 512 << 10;   // of transformed tiles in Winog
 // kFewPanelsB of 0, 2, 4 and 6, 512 rows and 32 to 192 columns: 1.02, 1.01, 1.00, 1.00.
 // kInPlacePanelsB of 0, 4, 12 and 16, 128 to 512 columns: 1.02, 1.01, 1.00, 1.00. kPackRows of 4,
 // 8, 32 and 64, squares of 512 and larger products: 1.01, 1.00, 1.00, 0.99 (one spreads by 7 %).
-// kColumnTasks is not measured: it matters on more cores than two.
+//
+// On a Zen 3, half and twice each value. kUnpackedMacs: squares of 72 and 80 1.18 and 1.00, of 88
+// and 96 1.00 and 1.13 to 1.30. kUnpackedBatchMacs: 16 squares of 80 to 96 1.18 to 1.31 and 0.98 to
+// 1.01, of 104 1.00 and 1.52. kSplitMacs, two threads: batches of 2 and 3 squares of 112 to 256
+// 0.77 to 1.57 and 0.75 to 1.92, without order; with AVX-512, 1 << 24 loses up to 1.31 for batches
+// of 3. kColumnTasks, two threads: 0.80 to 1.03 and 0.93 to 1.11, in the mean 0.94 and 1.00; fewer
+// tasks would leave cores of larger CPUs idle. kCallMacs, 512 squares of 4 to 24, two threads: 0.94
+// to 1.03 and 0.96 to 1.04. kBatchSlots, the same: 0.97 to 1.03 and 0.97 to 1.01 but for one size.
+// kSmallMChunks, 2 and 4 rows, one thread: 0.77 to 1.00 and 1.01 to 1.79; 2 chunks would be shared
+// by two threads at most. kPackBlock: squares up to 128 of transposed b, 0.99 and 1.00 in the mean.
+// kAliasBytes: 1.00 and 1.00 in the mean. kUnpackedTransposedSteps: squares of 72 and 80 1.15 and
+// 1.19 with half. kSmallMTransposedRows and kSwappedSums are of paths of AVX-512, chosen on a
+// Cascade Lake by gemm_bench.cc; half and twice are not measured.
 constexpr int64_t kFewPanelsA = 4;      // up to which b is packed a panel at a time, if at all
 constexpr int64_t kFewPanelsB = 3;      // up to which rows of a are copied, not transposed
 constexpr int64_t kInPlacePanelsB = 8;  // up to which rows of a are read in place
@@ -65,14 +90,37 @@ constexpr int64_t kColumnTasks = 16;    // of a product of few panels of a, if b
 // Multiply-adds up to which packing does not pay, of one product (a larger one may be split over
 // threads) and of each in a batch; and from which on the products of a batch are split themselves.
 constexpr int64_t kUnpackedMacs = 1 << 19, kUnpackedBatchMacs = 1 << 20, kSplitMacs = 1 << 21;
+constexpr int64_t kCallMacs = 1 << 9;  // what the call of a product in a batch costs, in these
+constexpr int64_t kBatchSlots = 8;     // chunks of a batch that run in parallel
+constexpr int64_t kSmallMChunks = 4;   // of columns of b, if there are enough of them
+constexpr int64_t kPackBlock = 256;    // units of a row of b that are transposed at a time
+constexpr int64_t kAliasBytes = 2048;  // rows at this distance map to the same cache sets
+/// Steps of k up to which a column-major b is transposed on the stack, without packing.
+constexpr int64_t kUnpackedTransposedSteps = 128;
+// AVX-512 alone: rows of a up to which a column-major b is read in place, and elements of a result
+// that may be computed as its transpose, so that it fits L2.
+constexpr int64_t kSmallMTransposedRows = 16;
+constexpr int64_t kSwappedSums = 200 << 10;
+
+// -- blocks of loops -----------------------------------------------------------------------------
+// Results do not depend on them. On a Zen 3, with half and twice each value. kLoopBlockBytes:
+// transposed operands of 256 to 512 rows 1.09 to 1.17 and 1.00. kLoopTileRows: the same 0.97 and
+// 1.12 to 1.14. kLoopShortRow, kRowBlock, kGroupNormBlocks and kAttentionSlots are not measured one
+// by one; the last two matter on more cores than two.
+constexpr int64_t kLoopBlockBytes = 4096;  // of an operand that is gathered or converted
+constexpr int64_t kLoopShortRow = 48;      // elements; several shorter rows are gathered at once
+constexpr int64_t kLoopTileRows = 32;      // of a tile of transposed operands
+constexpr int64_t kRowBlock = 256;         // elements of a row of simd/rows.h
+constexpr int64_t kGroupNormBlocks = 8;    // from which on each is one thread's
+constexpr int64_t kAttentionSlots = 8;     // chunks of the heads that run in parallel
 
 // -- prefetch distances --------------------------------------------------------------------------
-// Measured as above, with half and twice each value. kRowsAhead, kStepsAheadA and kStepsAheadB:
-// products of 64 to 1024 rows, 0.98 to 1.02. kBlocksAhead, kLinesAhead: products of transposed b
-// and of float16, 0.96 to 1.01. kAheadBytes: of 4096, batch norm of arrays out of cache 0.92, of
-// arrays in cache 1.01 to 1.06, sums of long rows 0.99 to 1.10; of 1024, 1.04 to 1.10, 0.97 to
-// 0.99 and 1.01 to 1.12. kTableRowsAhead: look-ups of rows of 64, 256 and 512 bytes, with 8 0.89,
-// 1.08 and 1.02, with 32 1.07, 1.07 and 0.99.
+// Measured on that Zen 4, with half and twice each value. kRowsAhead, kStepsAheadA and
+// kStepsAheadB: products of 64 to 1024 rows, 0.98 to 1.02. kBlocksAhead, kLinesAhead: products of
+// transposed b and of float16, 0.96 to 1.01. kAheadBytes: of 4096, batch norm of arrays out of
+// cache 0.92, of arrays in cache 1.01 to 1.06, sums of long rows 0.99 to 1.10; of 1024, 1.04
+// to 1.10, 0.97 to 0.99 and 1.01 to 1.12. kTableRowsAhead: look-ups of rows of 64, 256 and 512
+// bytes, with 8 0.89, 1.08 and 1.02, with 32 1.07, 1.07 and 0.99.
 constexpr int64_t kRowsAhead = 32;     // steps of k: rows of b that run_and_pack_b reads in place,
 constexpr int64_t kStepsAheadA = 12;   // panels of a, mostly in the second-level cache,
 constexpr int64_t kStepsAheadB = 8;    // and those of b
@@ -103,14 +151,38 @@ struct CacheProfile {
   // Gradients of weights (kernels/conv).
   int64_t grad_weight_block;    // dy and x per block; as much again of L2 is for the next block
   int64_t depthwise_grad_band;  // dy and x per band
+  // Attention (kernels/quant).
+  int64_t int8_scores;  // scores of a block of queries
 };
 
 // kLarge was chosen on a Cascade Lake by csrc/bench/gemm_bench.cc and conv_bench.cc. It holds on a
 // Zen 5 (EPYC, 1 MiB of L2; AVX-512, one thread, 23 November 2026): `conv_bench resnet.1x1
 // resnet.3x3 mobilenet.dw`, 3 interleaved rounds. With half or twice the patch_chunk, panel_strip,
 // depthwise_band, winograd_tiles, grad_weight_block and depthwise_grad_band the median ratio to the
-// rates of these values is 0.98 to 1.01, and 0.97 to 1.00 of these values to themselves. kSmall is
-// kLarge scaled to 256 KiB of L2: such a CPU has not been measured.
+// rates of these values is 0.98 to 1.01, and 0.97 to 1.00 of these values to themselves.
+//
+// kSmall is kLarge scaled to 256 KiB of L2. It holds on a Zen 3 with 512 KiB, which therefore has
+// no profile of its own: each field with half and twice its value and with that of kLarge, where it
+// differs, batches of 1, geometric means over the shapes that it concerns. None is faster beyond
+// the noise of the measurement, which is 5 % for the means: of calls of several milliseconds one
+// ratio or another is off by half. A CPU with 256 KiB has not been measured.
+//
+//   packed_b             1.02  1.03  1.01    products of 16 to 600 rows, and of transposed b
+//   whole_a              1.04  1.03  1.00
+//   uncached_b           0.99  0.90  1.12    16 and 20 rows, b mostly out of cache
+//   unpacked_b           1.02  1.00          squares of 40 to 96 and the like
+//   small_m_sums         1.13  1.08          2 and 4 rows
+//   patch_chunk          1.00  1.01          convolutions of ResNet-50 and MobileNet
+//   panel_strip          0.99  0.97  0.99
+//   uncached_weight      1.03  0.99  1.02
+//   uncached_chunk             1.03  1.01
+//   input_band           1.08  0.99  1.12
+//   depthwise_band       1.00  0.98  0.97
+//   large_input          1.03  1.00  1.01
+//   winograd_tiles       1.02  1.03  1.00
+//   grad_weight_block    0.95  1.12  1.04
+//   depthwise_grad_band  1.03  0.97  0.97
+//   int8_scores          1.00  0.96          lengths 64 to 512
 constexpr CacheProfile kCacheProfiles[] = {
     // kSmall: the default where the sizes are unknown.
     {
@@ -131,6 +203,7 @@ constexpr CacheProfile kCacheProfiles[] = {
         128 << 10,  // winograd_tiles
         64 << 10,   // grad_weight_block
         96 << 10,   // depthwise_grad_band
+        64 << 10,   // int8_scores
     },
     // kLarge: Cascade Lake, and Zen 4 and 5, which have as much L2.
     {
@@ -151,6 +224,7 @@ constexpr CacheProfile kCacheProfiles[] = {
         384 << 10,   // winograd_tiles
         256 << 10,   // grad_weight_block
         384 << 10,   // depthwise_grad_band
+        64 << 10,    // int8_scores
     },
 };
 

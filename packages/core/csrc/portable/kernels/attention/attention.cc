@@ -12,7 +12,7 @@ namespace {
 struct Cut {
   int64_t tiles, splits, tasks, slots;
   explicit Cut(const AttentionShape& s) {
-    tiles = round_up(s.queries, kTileSide) / kTileSide;
+    tiles = round_up(s.queries, kAttentionTile) / kAttentionTile;
     const int64_t wanted = s.count() == 0 ? 1 : round_up(kAttentionSlots, s.count()) / s.count();
     splits = tiles == 0 ? 0 : min(wanted, tiles);
     tasks = s.count() * splits;
@@ -34,12 +34,12 @@ struct Buffers {
     Workspace workspace(memory);
     keys = workspace.take<U>(T::columns_size(s.keys, s.width));
     values = workspace.take<U>(T::steps_size(s.keys, s.value_width));
-    queries = workspace.take<U>((kTileSide + 1) * T::pitch(s.width));
+    queries = workspace.take<U>((kAttentionTile + 1) * T::pitch(s.width));
     weights = workspace.take<U>(T::kSpareSize);
-    scores = workspace.take<C>((kTileSide + 1) * kTilePitch<C>);
-    sums = workspace.take<C>(kTileSide * pitch_of<C>(s.value_width));
-    peak = workspace.take<C>(kTileSide);
-    total = workspace.take<C>(kTileSide);
+    scores = workspace.take<C>((kAttentionTile + 1) * kTilePitch<C>);
+    sums = workspace.take<C>(kAttentionTile * pitch_of<C>(s.value_width));
+    peak = workspace.take<C>(kAttentionTile);
+    total = workspace.take<C>(kAttentionTile);
     bytes = workspace.bytes();
   }
 };
@@ -149,7 +149,7 @@ struct Attention {
     w.peak[r] = peak;
     w.total[r] += sum;
     if (!dropout.any()) return;
-    C factors[kTileSide];
+    C factors[kAttentionTile];
     dropout.factors((head * shape.queries + query) * shape.keys + first, seen, factors);
     for (int64_t j = 0; j < seen; ++j) s[j] *= factors[j];
   }
@@ -161,9 +161,9 @@ struct Attention {
       w.peak[r] = sizeof(C) == 8 ? static_cast<C>(-DBL_MAX) : static_cast<C>(-FLT_MAX);
       w.total[r] = 0;
     }
-    for (int64_t first = 0; first < shape.keys; first += kTileSide) {
+    for (int64_t first = 0; first < shape.keys; first += kAttentionTile) {
       if (scoring.causal && first > query + rows - 1) break;
-      const int64_t n = min(kTileSide, shape.keys - first);
+      const int64_t n = min(kAttentionTile, shape.keys - first);
       T::multiply(&w.amx, rows, n, shape.width, {w.queries, T::pitch(shape.width)},
                   T::by_columns(w.keys, shape.width, first), w.scores, kTilePitch<C>, false);
       for (int64_t r = 0; r < rows; ++r) weigh_row(w, head, query + r, r, first, n);
@@ -199,7 +199,8 @@ struct Attention {
       load_head(w, head);
       const int64_t end = (split + 1) * cut.tiles / cut.splits;
       for (int64_t t = split * cut.tiles / cut.splits; t < end; ++t)
-        run_tile(w, head, t * kTileSide, min(kTileSide, shape.queries - t * kTileSide));
+        run_tile(w, head, t * kAttentionTile,
+                 min(kAttentionTile, shape.queries - t * kAttentionTile));
     });
   }
 };

@@ -13,7 +13,7 @@ namespace {
 struct Cut {
   int64_t tiles, splits, tasks, slots;
   explicit Cut(const AttentionShape& s) {
-    tiles = round_up(s.keys, kTileSide) / kTileSide;
+    tiles = round_up(s.keys, kAttentionTile) / kAttentionTile;
     const int64_t wanted = s.count() == 0 ? 1 : round_up(kAttentionSlots, s.count()) / s.count();
     splits = tiles == 0 ? 1 : min(wanted, tiles);
     tasks = s.count() * splits;
@@ -47,15 +47,15 @@ struct Buffers {
       query_steps = workspace.take<U>(T::steps_size(s.queries, s.width));
       dy_steps = workspace.take<U>(T::steps_size(s.queries, s.value_width));
     }
-    keys = workspace.take<U>(T::steps_size(kTileSide, s.width));
-    key_panels = workspace.take<U>(T::columns_size(kTileSide, s.width));
-    value_panels = workspace.take<U>(T::columns_size(kTileSide, s.value_width));
+    keys = workspace.take<U>(T::steps_size(kAttentionTile, s.width));
+    key_panels = workspace.take<U>(T::columns_size(kAttentionTile, s.width));
+    value_panels = workspace.take<U>(T::columns_size(kAttentionTile, s.value_width));
     rows = workspace.take<U>(T::kSpareSize);
     columns = workspace.take<U>(T::kSpareSize);
-    dk = workspace.take<C>(kTileSide * pitch);
-    dv = workspace.take<C>(kTileSide * wide);
-    weights = workspace.take<C>((kTileSide + 1) * kTilePitch<C>);
-    ds = workspace.take<C>((kTileSide + 1) * kTilePitch<C>);
+    dk = workspace.take<C>(kAttentionTile * pitch);
+    dv = workspace.take<C>(kAttentionTile * wide);
+    weights = workspace.take<C>((kAttentionTile + 1) * kTilePitch<C>);
+    ds = workspace.take<C>((kAttentionTile + 1) * kTilePitch<C>);
     peak = workspace.take<C>(s.queries);
     inverse = workspace.take<C>(s.queries);
     dot = workspace.take<C>(s.queries);
@@ -129,7 +129,7 @@ struct AttentionGrad {
     const int64_t seen = scoring.seen(query, first, n);
     const C peak = w.peak[query], inverse = w.inverse[query], dot = w.dot[query];
     scoring.finish(s, head, query, first, seen);
-    C factors[kTileSide];
+    C factors[kAttentionTile];
     if (dropout.any())
       dropout.factors((head * shape.queries + query) * shape.keys + first, seen, factors);
     for (int64_t j = 0; j < seen; j += kWidth) {
@@ -146,7 +146,7 @@ struct AttentionGrad {
     }
     for (int64_t j = seen; j < n; ++j) s[j] = d[j] = 0;
     if (!scoring.has_bools()) return;
-    C buffer[kTileSide];
+    C buffer[kAttentionTile];
     const C* const mask = scoring.mask_row(head, query, first, seen, buffer);
     for (int64_t j = 0; j < seen; ++j) d[j] = mask[j] != 0 ? C{0} : d[j];
   }
@@ -170,17 +170,17 @@ struct AttentionGrad {
   }
 
   void run_keys(const Buffers<T>& w, int64_t head, int64_t first) const {
-    const int64_t n = min(kTileSide, shape.keys - first);
+    const int64_t n = min(kAttentionTile, shape.keys - first);
     const Head k(c.in[2], head), v(c.in[3], head);
     T::pack_steps(k, first, n, shape.width, w.keys);
     T::pack_columns(k, first, n, shape.width, w.key_panels);
     T::pack_columns(v, first, n, shape.value_width, w.value_panels);
-    clear(w.dk, kTileSide * pitch);
-    clear(w.dv, kTileSide * wide);
+    clear(w.dk, kAttentionTile * pitch);
+    clear(w.dv, kAttentionTile * wide);
     // Causal queries before the first of these keys see none of them.
-    for (int64_t query = scoring.causal ? first / kTileSide * kTileSide : 0; query < shape.queries;
-         query += kTileSide)
-      run_tile(w, head, query, min(kTileSide, shape.queries - query), first, n);
+    for (int64_t query = scoring.causal ? first / kAttentionTile * kAttentionTile : 0;
+         query < shape.queries; query += kAttentionTile)
+      run_tile(w, head, query, min(kAttentionTile, shape.queries - query), first, n);
     const Head dk(c.out[1], head), dv(c.out[2], head);
     for (int64_t j = 0; j < n; ++j) {
       give(w.dk + j * pitch, shape.width, scoring.scale, dk, first + j);
@@ -202,7 +202,7 @@ struct AttentionGrad {
       load_head(w, head);
       const int64_t end = (split + 1) * cut.tiles / cut.splits;
       for (int64_t t = split * cut.tiles / cut.splits; t < end; ++t)
-        run_keys(w, head, t * kTileSide);
+        run_keys(w, head, t * kAttentionTile);
       if (cut.splits == 1) give_queries(w, head);
     });
     if (cut.splits == 1) return;

@@ -14,10 +14,10 @@ void map_scores(const Call& c, bool causal, F body) {
   const int64_t heads = c.in[0].shape[1], queries = c.in[0].shape[2];
   const Scoring<C> scoring = {1, causal, c.n_in > 1 ? &c.in[1] : nullptr, heads};
   parallel_for(c, x.count, row_grain(x.width), [&](int64_t begin, int64_t end) {
-    alignas(64) C values[kTileSide];
+    alignas(64) C values[kAttentionTile];
     for (int64_t r = begin; r < end; ++r)
-      for (int64_t first = 0; first < x.width; first += kTileSide) {
-        const int64_t n = min(kTileSide, x.width - first);
+      for (int64_t first = 0; first < x.width; first += kAttentionTile) {
+        const int64_t n = min(kAttentionTile, x.width - first);
         const C* from = read_block(x.row(r), first, n, values);
         if (from != values) memcpy(values, from, static_cast<size_t>(n) * sizeof(C));
         body(scoring, values, r / queries, r % queries, first, n);
@@ -45,7 +45,7 @@ void kept(const Call& c, bool causal) {
                   const int64_t seen = scoring.seen(query, first, n);
                   for (int64_t j = seen; j < n; ++j) values[j] = 0;
                   if (!scoring.has_bools()) return;
-                  C buffer[kTileSide];
+                  C buffer[kAttentionTile];
                   const C* const mask = scoring.mask_row(head, query, first, seen, buffer);
                   for (int64_t j = 0; j < seen; ++j) values[j] = mask[j] != 0 ? C{0} : values[j];
                 });

@@ -9,13 +9,12 @@
 #include "proa/base/arith.h"
 #include "proa/kernels/loss/softmax.h"
 #include "proa/kernels/rand/philox.h"
+#include "proa/simd/tuning.h"
 #include "proa/simd/workspace.h"
 
 namespace proa::PROA_ISA {
 
-constexpr int64_t kTileSide = 128;      // queries, and keys, of a tile of scores
-constexpr int64_t kAttentionSlots = 8;  // chunks of the heads that run in parallel
-constexpr double kMaskedScore = -1e9;   // of a key that a mask of bools excludes
+constexpr double kMaskedScore = -1e9;  // of a key that a mask of bools excludes
 
 /// Columns of a whole panel of the right operand.
 template <class C>
@@ -26,7 +25,7 @@ int64_t pitch_of(int64_t width) {
   return round_up(width, kPanel<C>) + kLanesOf<C>;
 }
 template <class C>
-constexpr int64_t kTilePitch = kTileSide + kLanesOf<C>;
+constexpr int64_t kTilePitch = kAttentionTile + kLanesOf<C>;
 
 /// Lengths of the arrays of one call.
 struct AttentionShape {
@@ -66,8 +65,8 @@ struct Scoring {
   bool has_mask() const { return mask != nullptr && mask->given(); }
   bool has_bools() const { return has_mask() && mask->dtype == DType::kBool; }
 
-  /// The mask of `query` from key `first` on, n <= kTileSide elements; of bools kMaskedScore where
-  /// they leave out and else 0. In place, or in `buffer`.
+  /// The mask of `query` from key `first` on, n <= kAttentionTile elements; of bools kMaskedScore
+  /// where they leave out and else 0. In place, or in `buffer`.
   const C* mask_row(int64_t head, int64_t query, int64_t first, int64_t n, C* buffer) const {
     const int64_t at[4] = {head / heads, head % heads, query, first};
     int64_t offset = 0, step = 0;
@@ -99,7 +98,7 @@ struct Scoring {
   /// Turns the first `n` products of a row into scores.
   void finish(C* s, int64_t head, int64_t query, int64_t first, int64_t n) const {
     constexpr int w = kLanesOf<C>;
-    C buffer[kTileSide];
+    C buffer[kAttentionTile];
     const C* const m = has_mask() ? mask_row(head, query, first, n, buffer) : nullptr;
     const bool bools = has_bools();
     for (int64_t j = 0; j < n; j += w) {

@@ -204,8 +204,8 @@ struct PairTiles {
     return {packed + first / 2 * kPanel<float>, kPanel<float> * units(count), kPanel<float>};
   }
 
-  static constexpr int64_t kSparePitch = kTileSide / 2 + kLanes;
-  static constexpr int64_t kSpareSize = (kTileSide + 1) * kSparePitch;
+  static constexpr int64_t kSparePitch = kAttentionTile / 2 + kLanes;
+  static constexpr int64_t kSpareSize = (kAttentionTile + 1) * kSparePitch;
   /// n sums of each row, rounded to BF16.
   static Left<Bf16Pair> rows_of(const float* sums, int64_t rows, int64_t n, Bf16Pair* spare) {
     for (int64_t r = 0; r < rows; ++r) {

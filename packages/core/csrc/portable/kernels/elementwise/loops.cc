@@ -4,13 +4,11 @@
 
 #include "proa/base/task_size.h"
 #include "proa/kernels/movement/copy.h"
+#include "proa/simd/tuning.h"
 
 namespace proa::PROA_ISA {
 
 namespace {
-
-constexpr int64_t kBlockBytes = 4096;  // of every gathered or converted operand
-constexpr int64_t kShortRow = 48;      // rows below this are gathered several at a time
 
 struct Plan {
   Nest nest;
@@ -45,8 +43,8 @@ bool is_constant(const Nest& nest, int k, bool by_rows) {
 
 /// The buffers of one thread.
 struct Buffers {
-  alignas(64) uint8_t operand[kMaxOperands][kBlockBytes];
-  alignas(64) uint8_t raw[kBlockBytes];
+  alignas(64) uint8_t operand[kMaxOperands][kLoopBlockBytes];
+  alignas(64) uint8_t raw[kLoopBlockBytes];
   const void* filled[kMaxOperands];  // the constant that the whole buffer holds
 };
 
@@ -158,7 +156,6 @@ void run_buffered(const Plan& plan, int64_t begin, int64_t end) {
 // read a cache line for each element. So both dimensions are split into tiles, whose cache lines
 // are used completely.
 
-constexpr int64_t kTileRows = 32;
 constexpr int64_t kAcross = 8;  // shorter dimensions are no matter
 
 /// The dimension along which some transposed input is dense; -1 if there is none.
@@ -227,8 +224,8 @@ void run_tile(const Plan& plan, int d, const int64_t* offset, int64_t rows, int6
 void run_tiled(const Call& c, const Plan& plan, int d) {
   const Nest& nest = plan.nest;
   const int last = nest.rank - 1;
-  const int64_t height = nest.shape[d], width = nest.shape[last], wide = plan.block / kTileRows;
-  const int64_t tall = 16 * kTileRows, broad = 32 * wide;  // a block
+  const int64_t height = nest.shape[d], width = nest.shape[last], wide = plan.block / kLoopTileRows;
+  const int64_t tall = 16 * kLoopTileRows, broad = 32 * wide;  // a block
   const int64_t down = (height + tall - 1) / tall, right = (width + broad - 1) / broad;
   Nest outer = nest;  // the other dimensions
   outer.shape[d] = outer.shape[last] = 1;
@@ -242,12 +239,12 @@ void run_tiled(const Call& c, const Plan& plan, int d) {
           const int64_t stop = width - left < broad ? width : left + broad;
           Cursor at;
           at.seek(outer, t / (down * right));
-          for (int64_t i = top; i < bottom; i += kTileRows)
+          for (int64_t i = top; i < bottom; i += kLoopTileRows)
             for (int64_t j = left; j < stop; j += wide) {
               int64_t offset[kMaxOperands];
               for (int k = 0; k < plan.n; ++k)
                 offset[k] = at.offset[k] + i * nest.stride[k][d] + j * nest.stride[k][last];
-              run_tile(plan, d, offset, bottom - i < kTileRows ? bottom - i : kTileRows,
+              run_tile(plan, d, offset, bottom - i < kLoopTileRows ? bottom - i : kLoopTileRows,
                        stop - j < wide ? stop - j : wide, &buffers);
             }
         }
@@ -301,8 +298,8 @@ Status run_loop(const Call& c, DenseLoop loop, const Operand* operands, int n, i
   const int64_t size = plan.nest.size();
   if (size == 0) return Status::kOk;
   plan.nest.simplify();
-  plan.block = kBlockBytes / widest;
-  plan.by_rows = plan.nest.rank <= 1 || plan.nest.inner() >= kShortRow;
+  plan.block = kLoopBlockBytes / widest;
+  plan.by_rows = plan.nest.rank <= 1 || plan.nest.inner() >= kLoopShortRow;
   plan.all_direct = plan.by_rows;
   for (int k = 0; k < n; ++k) {
     const bool dense = plan.by_rows ? plan.nest.inner_stride(k) == 1 : is_linear(plan.nest, k);

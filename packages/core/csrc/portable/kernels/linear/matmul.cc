@@ -8,8 +8,6 @@
 namespace proa::PROA_ISA {
 namespace {
 
-constexpr int64_t kCallWork = 1 << 9;  // the cost of a product besides its multiply-adds
-
 bool takes_products(DType t) { return is_floating(t) || is_complex(t); }
 
 void set_y(Product* p, const View& y) {
@@ -44,13 +42,13 @@ const void* shifted(const void* p, int64_t elements, DType t) {
 
 int64_t slots_of(const Product& p, int64_t count) {
   if (p.m * p.n * p.k >= kSplitMacs) return 1;
-  return count < kSlots ? count : kSlots;
+  return count < kBatchSlots ? count : kBatchSlots;
 }
 
 void multiply_small_batch(const Call& c, const Product& p) {
   const UnpackedGemm s = unpacked_gemm(p);
   const Batch batch = batch_of(c);
-  const int64_t grain = 1 + kSmallMTaskMacs / (p.m * p.n * p.k + kCallWork);
+  const int64_t grain = 1 + kSmallMTaskMacs / (p.m * p.n * p.k + kCallMacs);
   int64_t ahead[2] = {};  // bytes from a matrix to the next
   for (int v = 0; v < 2 && batch.rank > 0; ++v)
     ahead[v] = batch.stride[v][batch.rank - 1] * static_cast<int64_t>(size_of(p.dtype));
@@ -89,7 +87,7 @@ void multiply_batch(const Call& c) {
     }
   };
   if (slots == 1) return run(0);
-  const int64_t grain = 1 + kSmallMTaskMacs * slots / (batch.count * (p.m * p.n * p.k + kCallWork));
+  const int64_t grain = 1 + kSmallMTaskMacs * slots / (batch.count * (p.m * p.n * p.k + kCallMacs));
   parallel_for(c, slots, grain, [&](int64_t begin, int64_t end) {
     for (int64_t slot = begin; slot < end; ++slot) run(slot);
   });

@@ -1,10 +1,9 @@
 #pragma once
 // The batch axes of a matrix product, broadcast: which matrices of x and y meet in which of z.
 #include "proa/base/call.h"
+#include "proa/simd/tuning.h"
 
 namespace proa::PROA_ISA {
-
-constexpr int64_t kSlots = 8;  // chunks of a batch that run in parallel
 
 /// Batch axes of x, y and z, aligned to those of z; broadcast axes have stride 0.
 struct Batch {

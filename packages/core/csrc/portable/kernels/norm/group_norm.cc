@@ -8,12 +8,10 @@
 #include "proa/gen/attrs/norm.h"
 #include "proa/kernels/norm/channel_map.h"
 #include "proa/simd/gemm/pack.h"
+#include "proa/simd/tuning.h"
 
 namespace proa::PROA_ISA {
 namespace {
-
-constexpr int64_t kBlockElements = 64 * 1024;
-constexpr int64_t kManyBlocks = 8;  // then each is one thread's
 
 /// How images are split into blocks.
 struct Cut {
@@ -25,7 +23,7 @@ struct Cut {
       : batch(x.shape[0]), channels(x.shape[1]), inner(1), groups(groups_) {
     for (int d = 2; d < x.rank; ++d) inner *= x.shape[d];
     wide = channels / groups;
-    const int64_t fit = kBlockElements / (wide * inner + 1);
+    const int64_t fit = kGroupNormBlock / (wide * inner + 1);
     const bool neighbours = channels == 1 || x.stride[1] == 1;
     block = neighbours || fit > groups ? groups : fit > 1 ? fit : 1;
     blocks = (groups + block - 1) / block;
@@ -70,8 +68,8 @@ uint8_t* statistics_of(const View& v, const Block& b) {
 template <class F>
 void for_blocks(const Call& c, const Cut& cut, F body) {
   Call around = c, inside = c;
-  (cut.count() < kManyBlocks ? around : inside).parallel = nullptr;
-  const int64_t grain = 1 + kBlockElements / (2 * cut.elements() + 1);
+  (cut.count() < kGroupNormBlocks ? around : inside).parallel = nullptr;
+  const int64_t grain = 1 + kGroupNormBlock / (2 * cut.elements() + 1);
   parallel_for(around, cut.count(), grain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) body(inside, Block(cut, i), i);
   });

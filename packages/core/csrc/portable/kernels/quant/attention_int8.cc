@@ -10,14 +10,13 @@ namespace proa::PROA_ISA {
 namespace {
 
 constexpr int32_t kWeightZero = -128;
-constexpr int64_t kScoreBytes = 64 << 10;  // scores of a block of queries, in the caches
 
 /// How the heads and, where those are few, their queries are shared out.
 struct Cut {
   int64_t block, blocks, splits, tasks, slots;
   explicit Cut(const AttentionShape& s) {
-    const int64_t fit = kScoreBytes / (4 * max(s.keys, 1)) / kMaxTileRows * kMaxTileRows;
-    block = min(max(fit, kMaxTileRows), kTileSide);
+    const int64_t fit = caches().int8_scores / (4 * max(s.keys, 1)) / kMaxTileRows * kMaxTileRows;
+    block = min(max(fit, kMaxTileRows), kAttentionTile);
     blocks = ceil_div(s.queries, block);
     splits = s.count() == 0 ? 0 : min(ceil_div(kAttentionSlots, s.count()), blocks);
     tasks = s.count() * splits;
@@ -106,10 +105,10 @@ struct Attention {
   void score_row(float* s, int32_t term, int64_t head, int64_t query, int64_t n) const {
     const VF scale = splat(scoring.scale);
     const VI more = splat(term);
-    float buffer[kTileSide + kLanes];
+    float buffer[kAttentionTile + kLanes];
     const bool bools = scoring.has_bools();
-    for (int64_t first = 0; first < n; first += kTileSide) {
-      const int64_t some = min(kTileSide, n - first);
+    for (int64_t first = 0; first < n; first += kAttentionTile) {
+      const int64_t some = min(kAttentionTile, n - first);
       const float* const mask =
           scoring.has_mask() ? scoring.mask_row(head, query, first, some, buffer) : nullptr;
       for (int64_t j = 0; j < some; j += kLanes) {

@@ -33,7 +33,7 @@ struct Sizes {
          1,
          w.shape[w.rank - 2]};
     count = folded ? 1 : batch_of(c).count;
-    slots = count < kSlots ? 1 : kSlots;
+    slots = count < kBatchSlots ? 1 : kBatchSlots;
   }
 };
 

@@ -7,9 +7,7 @@ namespace proa::PROA_ISA {
 
 namespace {
 
-constexpr int64_t kColumnBytes = 4096;  // of accumulators of a block of columns
-constexpr int64_t kMaxParts = 8;        // a long reduction is split into at most this many parts
-constexpr int64_t kFewColumns = 8;      // fewer are reduced one after the other
+constexpr int64_t kMaxParts = 8;  // a long reduction is split into at most this many parts
 
 int64_t magnitude(int64_t v) { return v < 0 ? -v : v; }
 
@@ -22,7 +20,7 @@ struct Job {
 
 /// Results of outputs [first, first + n) of the kept nest (n > 1 only along its last dimension).
 void write_results(const Job& job, const Cursor& at, const void* acc, int64_t n) {
-  alignas(64) uint8_t results[kColumnBytes * 2], stored[kColumnBytes * 2];
+  alignas(64) uint8_t results[kReduceColumnBytes * 2], stored[kReduceColumnBytes * 2];
   job.r.finish(acc, results, n, job.count);
   const void* from = results;
   if (job.r.out != job.out.dtype) {
@@ -115,7 +113,7 @@ void reduce_block(const Job& job, const uint8_t* x, int64_t begin, int64_t end, 
   const int64_t size = static_cast<int64_t>(size_of(job.x.dtype));
   const int64_t step = nest.rank > 0 ? nest.stride[0][nest.rank - 1] : 0;
   const bool direct = job.x.dtype == job.r.in && job.s.kept.inner_stride(0) == 1;
-  alignas(64) uint8_t raw[kColumnBytes * 2], converted[kColumnBytes * 2];
+  alignas(64) uint8_t raw[kReduceColumnBytes * 2], converted[kReduceColumnBytes * 2];
   for (int64_t i = begin; i < end;) {
     const int64_t left = nest.rank > 0 ? nest.inner() - at.at[nest.rank - 1] : 1;
     int64_t rows = end - i < left ? end - i : left;
@@ -140,7 +138,7 @@ void reduce_block(const Job& job, const uint8_t* x, int64_t begin, int64_t end, 
 /// Outputs side by side in memory: blocks of columns are accumulated row after row.
 void reduce_columns(const Call& c, const Job& job, int64_t outputs, int64_t length) {
   const Nest& kept = job.s.kept;
-  const int64_t inner = kept.inner(), max_width = kColumnBytes / job.r.accumulator;
+  const int64_t inner = kept.inner(), max_width = kReduceColumnBytes / job.r.accumulator;
   const int64_t width = inner < max_width ? inner : max_width, blocks = (inner + width - 1) / width;
   const int64_t units = outputs / inner * blocks;
   auto locate = [&](int64_t unit, Cursor* at) {
@@ -149,7 +147,7 @@ void reduce_columns(const Call& c, const Job& job, int64_t outputs, int64_t leng
     return inner - first < width ? inner - first : width;
   };
   if (units < 4 && length * width >= 4 * kReduceTask) {
-    alignas(64) uint8_t acc[kMaxParts][kColumnBytes];
+    alignas(64) uint8_t acc[kMaxParts][kReduceColumnBytes];
     const int64_t fit = length * width / kReduceTask;
     const int64_t parts = fit < kMaxParts ? fit : kMaxParts, each = (length + parts - 1) / parts;
     for (int64_t u = 0; u < units; ++u) {
@@ -171,7 +169,7 @@ void reduce_columns(const Call& c, const Job& job, int64_t outputs, int64_t leng
   parallel_for(c, units, cost < kReduceTask ? kReduceTask / (cost + 1) + 1 : 1,
                [&](int64_t begin, int64_t end) {
                  for (int64_t u = begin; u < end; ++u) {
-                   alignas(64) uint8_t acc[kColumnBytes];
+                   alignas(64) uint8_t acc[kReduceColumnBytes];
                    Cursor at;
                    const int64_t n = locate(u, &at);
                    job.r.init(acc, n);
@@ -231,7 +229,7 @@ Status reduce(const Call& c, const Reducer* reducer, const View& x, uint32_t mas
   job.count = static_cast<double>(length);
   job.s.kept.simplify();
   job.s.reduced.simplify();
-  const bool along_rows = job.s.kept.rank == 0 || job.s.kept.inner() < kFewColumns ||
+  const bool along_rows = job.s.kept.rank == 0 || job.s.kept.inner() < kReduceFewColumns ||
                           (job.s.reduced.rank > 0 && magnitude(job.s.reduced.inner_stride(0)) <=
                                                          magnitude(job.s.kept.inner_stride(0)));
   if (along_rows) {
@@ -258,7 +256,7 @@ int64_t RunReader::next(const void** run) {
     *run = from;
   } else {
     const int64_t as_size = static_cast<int64_t>(size_of(as));
-    const int64_t fit = kRunBytes / (size > as_size ? size : as_size);
+    const int64_t fit = kReduceRunBytes / (size > as_size ? size : as_size);
     int64_t filled = 0;
     while (filled < fit && position + filled < end) {
       const int64_t rest = nest.rank > 0 ? nest.inner() - at.at[nest.rank - 1] : 1;

@@ -4,6 +4,7 @@
 // combines partial results in an order that depends on shapes alone.
 #include "proa/base/call.h"
 #include "proa/kernels/elementwise/nest.h"
+#include "proa/simd/tuning.h"
 
 namespace proa::PROA_ISA {
 
@@ -46,14 +47,13 @@ struct Split {
 };
 Split split_axes(const View& x, uint32_t mask, const View& out);
 
-constexpr int64_t kRunBytes = 4096;
 /// Hands out the elements of a nest's array 0 (based at `x`) as dense runs of dtype `as`: the
-/// memory itself where it is so already, else copies in `buffer` (kRunBytes each of two).
+/// memory itself where it is so already, else copies in `buffer` (kReduceRunBytes each of two).
 struct RunReader {
   const Nest& nest;
   const uint8_t* x;
   DType stored, as;
-  alignas(64) uint8_t buffer[2][kRunBytes];
+  alignas(64) uint8_t buffer[2][kReduceRunBytes];
   Cursor at;
   int64_t position = 0, end = 0;
 

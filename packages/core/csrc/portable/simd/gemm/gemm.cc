@@ -21,7 +21,6 @@ namespace {
 
 constexpr int kRowPadding = 64;  // bytes; avoids row strides of a power of two
 constexpr int kPanelBytes = kMaxTileRows * ((computes(DType::kF64) ? 2048 : 1536) + kRowPadding);
-constexpr int64_t kAliasBytes = 2048;  // rows at this distance map to the same cache sets
 
 /// Without float64 the library only runs models, whose b is prepacked: the paths that avoid
 /// packing b are left out.

@@ -10,8 +10,6 @@
 namespace proa::PROA_ISA {
 namespace {
 
-constexpr int64_t kPackBlock = 256;  // units read at once: bounds the stack
-
 /// One vector's worth of lanes into columns [0, kWidth) of a panel.
 template <class T>
 void pack_lanes(const PackOperand& s, int64_t lane, int lanes, int width, int64_t k0, int64_t k,

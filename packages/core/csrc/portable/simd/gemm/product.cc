@@ -44,21 +44,21 @@ bool is_small_m(const Product& p) {
 }
 
 bool is_small_m_transposed(const Product& p) {
-  return kHasAvx512 && computes(DType::kF64) && p.packed == nullptr && p.m <= kSmallMTransposed &&
-         p.dtype != DType::kF64 && sum_order(p) != SumOrder::kTiles && p.n >= kLanes &&
-         p.k >= kLanes && p.b_steps.rank == 1 && p.b_steps.step() == 1;
+  return kHasAvx512 && computes(DType::kF64) && p.packed == nullptr &&
+         p.m <= kSmallMTransposedRows && p.dtype != DType::kF64 &&
+         sum_order(p) != SumOrder::kTiles && p.n >= kLanes && p.k >= kLanes &&
+         p.b_steps.rank == 1 && p.b_steps.step() == 1;
 }
 
 /// True if computing the transposed result, b^T a^T, is faster: rows of b are then read in place
 /// (unless they are a power of two apart and evict each other) and a is transposed. Pays if k is
 /// large compared with the cost of transposing the result, and the result fits into the L2 cache.
 bool is_swapped(const Product& p) {
-  constexpr int64_t kPanel = kTileVecs * kLanes, kMaxRows = 2 * kPanel, kSums = 200 * 1024;
-  constexpr int64_t kConflict = 2048;
+  constexpr int64_t kMaxRows = 2 * kTileVecs * kLanes;  // two panels
   if (!kHasAvx512 || !computes(DType::kF64) || p.packed != nullptr || p.dtype != DType::kF32)
     return false;
-  return p.m <= kMaxRows && p.n >= 2 * p.m && p.k >= 3 * p.m && p.m * p.n <= kSums &&
-         p.b_steps.rank == 1 && p.b_steps.step() == 1 && p.b_stride * 4 % kConflict != 0 &&
+  return p.m <= kMaxRows && p.n >= 2 * p.m && p.k >= 3 * p.m && p.m * p.n <= kSwappedSums &&
+         p.b_steps.rank == 1 && p.b_steps.step() == 1 && p.b_stride * 4 % kAliasBytes != 0 &&
          bias_bytes(p) == 0 && p.end.plain() && takes_tiles(p.end.out);
 }
 

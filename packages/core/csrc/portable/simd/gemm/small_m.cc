@@ -14,9 +14,8 @@
 namespace proa::PROA_ISA {
 namespace {
 
-constexpr int64_t kSteps = 8;      // rows of b processed together
-constexpr int kWide = 4;           // vectors of columns side by side
-constexpr int64_t kMinChunks = 4;  // of columns, if there are enough of them
+constexpr int64_t kSteps = 8;  // rows of b processed together
+constexpr int kWide = 4;       // vectors of columns side by side
 
 /// Some steps of all the rows, and the sums they are added to.
 template <class T>
@@ -216,7 +215,7 @@ void run(const Call& call, const Gemm& g, const RowMajorB& rows, void* scratch) 
   const int64_t sums = caches().small_m_sums / static_cast<int64_t>(sizeof(C));
   C* const a = static_cast<C*>(scratch);
   pack_panel(g.a, sizeof(C), 0, static_cast<int>(g.m), static_cast<int>(g.m), 0, g.k, a);
-  const int64_t even = (g.n + kMinChunks - 1) / kMinChunks, fit = sums / g.m / kUnit * kUnit;
+  const int64_t even = (g.n + kSmallMChunks - 1) / kSmallMChunks, fit = sums / g.m / kUnit * kUnit;
   const int64_t pitch = min(fit, (even + kUnit - 1) / kUnit * kUnit);
   const int64_t grain = 1 + kSmallMTaskMacs / (pitch * g.k * g.m + 1);
   parallel_for(call, (g.n + pitch - 1) / pitch, grain, [&](int64_t begin, int64_t end) {

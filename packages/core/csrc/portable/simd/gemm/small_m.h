@@ -1,6 +1,7 @@
 #pragma once
 // GEMM with small m: b is read once, in place, and its memory traffic sets the time.
 #include "proa/simd/gemm/gemm.h"
+#include "proa/simd/tuning.h"
 
 namespace proa::PROA_ISA {
 
@@ -27,9 +28,8 @@ size_t small_m_scratch(const Micro& micro, int64_t m, int64_t k);
 /// Equal to gemm() bit for bit, for a row-major b (instead of g.b).
 void multiply_small_m(const Call& call, const Gemm& g, const RowMajorB& b, void* scratch);
 
-// The same for a column-major b, not of doubles nor summed as tiles, and m <= kSmallMTransposed:
-// AVX-512 alone.
-constexpr int64_t kSmallMTransposed = 16;
+// The same for a column-major b, not of doubles nor summed as tiles, and m <=
+// kSmallMTransposedRows: AVX-512 alone.
 size_t small_m_transposed_scratch(int64_t m, int64_t k);
 void multiply_small_m_transposed(const Call& call, const Gemm& g, const RowMajorB& b,
                                  void* scratch);

@@ -8,7 +8,6 @@ namespace proa::PROA_ISA {
 namespace {
 
 constexpr int kRows = kTiles.unpacked_rows, kHighRows = kTiles.unpacked_high_rows;
-constexpr int64_t kTransposedSteps = 128;  // of a panel on the stack
 
 template <class T>
 const T* past(const T* p, int64_t bytes) {
@@ -135,7 +134,7 @@ PROA_INLINE void run_panel(const UnpackedGemm& s, const Corner<T>& at, bool full
 template <class T>
 void run(const UnpackedGemm& s, const PackOperand* transposed) {
   constexpr int64_t kWidth = kLanesOf<T>;
-  alignas(64) T panel[kTransposedSteps * wide(1) * kWidth];
+  alignas(64) T panel[kUnpackedTransposedSteps * wide(1) * kWidth];
   PrefetchStream next_a = s.next_a, next_b = s.next_b;
   for (int64_t col = 0; col < s.n;) {
     const int64_t left = s.n - col, widest = wide(s.m) * kWidth;
@@ -183,7 +182,7 @@ bool fits_unpacked(const Product& p, int64_t work) {
   const Micro& micro = micro_kernel(p.dtype);
   if (p.k > micro.k_block || !p.a_rows.uniform() || !p.a_steps.uniform() || !p.b_steps.uniform())
     return false;
-  if (p.b_stride != 1) return p.b_steps.step() == 1 && p.k <= kTransposedSteps;
+  if (p.b_stride != 1) return p.b_steps.step() == 1 && p.k <= kUnpackedTransposedSteps;
   return p.k * p.b_steps.step() * micro.size <= caches().unpacked_b;
 }
 
