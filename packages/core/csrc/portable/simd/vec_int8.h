@@ -149,7 +149,13 @@ PROA_INLINE VI add_unit_products(VI acc, A a, VI b) {
 #if defined(__AVX512F__)
   return (VI)_mm512_dpbusd_epi32((__m512i)acc, (__m512i)all, (__m512i)b);
 #else
-  return acc + (VI)_mm256_madd_epi16((__m256i)all, (__m256i)b);
+  // The sums of a micro-kernel and its operands take 15 of 16 registers: the compiler would
+  // multiply for several sums ahead, and spill.
+  VI products;
+  __asm__("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0"
+          : "+x"(acc), "=x"(products)
+          : "x"(all), "x"(b));
+  return acc;
 #endif
 }
 #else
