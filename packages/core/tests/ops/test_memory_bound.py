@@ -313,6 +313,20 @@ def test_large_fills(dtype):
     np.testing.assert_array_equal(got, np.full((1, 1103, 1009), 3, dtype))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("width", [7, 8, 9, 20, 47, 48, 50])
+def test_sums_of_short_rows_of_wider_arrays(width, dtype):
+    wide = normal(90, width + 5).astype(dtype)
+    bias = normal(width).astype(dtype)
+    column = normal(90, 1).astype(dtype)
+    x = proa.to_tensor(wide)[:, 2 : width + 2]
+    y = wide[:, 2 : width + 2]
+    for other in (bias, column, y):
+        want = (y.astype(np.float32) + other.astype(np.float32)).astype(dtype)
+        got = x + (x if other is y else proa.to_tensor(other))
+        np.testing.assert_array_equal(got.numpy(), want)
+
+
 @pytest.mark.parametrize("width", [3, 40, 1500])
 def test_rows_by_number(width):
     table, rows = normal(60, width), RNG.integers(0, 60, 700)

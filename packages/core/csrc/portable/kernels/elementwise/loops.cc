@@ -41,6 +41,13 @@ bool is_constant(const Nest& nest, int k, bool by_rows) {
   return true;
 }
 
+/// True if the loop can read and write rows of every array in place.
+bool has_dense_rows(const Plan& plan) {
+  for (int k = 0; k < plan.n; ++k)
+    if (plan.nest.inner_stride(k) != 1 || plan.stored[k] != plan.computed[k]) return false;
+  return true;
+}
+
 /// The buffers of one thread.
 struct Buffers {
   alignas(64) uint8_t operand[kMaxOperands][kLoopBlockBytes];
@@ -299,7 +306,8 @@ Status run_loop(const Call& c, DenseLoop loop, const Operand* operands, int n, i
   if (size == 0) return Status::kOk;
   plan.nest.simplify();
   plan.block = kLoopBlockBytes / widest;
-  plan.by_rows = plan.nest.rank <= 1 || plan.nest.inner() >= kLoopShortRow;
+  const int64_t short_row = has_dense_rows(plan) ? kLoopShortDenseRow : kLoopShortRow;
+  plan.by_rows = plan.nest.rank <= 1 || plan.nest.inner() >= short_row;
   plan.all_direct = plan.by_rows;
   for (int k = 0; k < n; ++k) {
     const bool dense = plan.by_rows ? plan.nest.inner_stride(k) == 1 : is_linear(plan.nest, k);
