@@ -1,9 +1,12 @@
 // Rates of convolutions on the calling thread, in giga-operations per second (a multiplication and
 // an addition are two): float forward with kernels prepacked, both gradients, and int8.
-// Arguments: words, of which a shape's name must contain one.
+// Arguments: words, of which a shape's name must contain one, and batch=N for another batch.
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include <string>
+#include <vector>
 
 #include "bench_timer.h"
 #include "proa/gen/attrs.h"
@@ -98,13 +101,22 @@ void bench(const Shape& s) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::vector<std::string> words;
+  int64_t batch = 0;
+  for (int i = 1; i < argc; ++i) {
+    if (strncmp(argv[i], "batch=", 6) == 0)
+      batch = atoi(argv[i] + 6);
+    else
+      words.push_back(argv[i]);
+  }
   proa_bench::choose_caches();
   proa_test::for_each_isa([&](int isa) {
     printf("isa %d\n", isa);
-    for (const Shape& s : kShapes) {
-      bool wanted = argc == 1;
-      for (int i = 1; i < argc; ++i)
-        wanted |= std::string(s.name).find(argv[i]) != std::string::npos;
+    for (Shape s : kShapes) {
+      bool wanted = words.empty();
+      for (const std::string& word : words)
+        wanted |= std::string(s.name).find(word) != std::string::npos;
+      if (batch > 0) s.batch = batch;
       if (wanted) bench(s);
     }
   });

@@ -288,3 +288,22 @@ def test_gradients_flow_through_movement() -> None:
     expected[:, :, ::2] += 1
     expected[:, :, 3] += 1
     same(x.grad, expected)
+
+
+def test_concat_keeps_the_memory_order_of_channels_last_images():
+    images = [np.random.rand(2, c, 5, 7).astype("float32") for c in (3, 1, 4)]
+    tensors = [
+        proa.to_tensor(np.ascontiguousarray(x.transpose(0, 2, 3, 1))).transpose(
+            [0, 3, 1, 2]
+        )
+        for x in images
+    ]
+    y = proa.concat(tensors, axis=1)
+    assert y.strides == [5 * 7 * 8, 1, 7 * 8, 8]
+    np.testing.assert_array_equal(y.numpy(), np.concatenate(images, 1))
+    mixed = proa.concat([tensors[0], proa.to_tensor(images[1])], axis=1)
+    assert mixed.strides == [5 * 7 * 4, 1, 7 * 4, 4]
+    np.testing.assert_array_equal(mixed.numpy(), np.concatenate(images[:2], 1))
+    rows = proa.concat([proa.to_tensor(images[0]), tensors[0]], axis=3)
+    assert rows.is_contiguous()
+    np.testing.assert_array_equal(rows.numpy(), np.concatenate([images[0]] * 2, 3))

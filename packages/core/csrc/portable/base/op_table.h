@@ -28,7 +28,8 @@ enum class Promote : uint8_t { kNone, kCommon, kFloat };
 /// Memory order of an op's outputs unless the caller chooses one; see `layout=` in proa.schema.row.
 enum class Layout : uint8_t {
   kRowMajor,
-  kFollow,  // that of the first input
+  kFollow,       // that of the first input whose sizes it keeps
+  kFollowOrder,  // that of the first input, whatever its sizes
   kChannelsLast,
 };
 

@@ -45,16 +45,17 @@ inline void set_order_of(const View& like, View* out) {
 /// Sets the strides of the op's output `out`, whose shape is known: the row's
 /// layout, where kFollow takes the first dense input of the output's rank whose
 /// shape it keeps (elementwise) or whose first two dimensions it keeps
-/// (pooling).
+/// (pooling), and kFollowOrder the first dense one of its rank.
 inline void choose_strides(const OpInfo& op, const Call& call, View* out) {
   out->set_contiguous();
   if (op.layout == Layout::kChannelsLast && out->rank == 4) return out->set_channels_last();
-  if (op.layout != Layout::kFollow) return;
+  if (op.layout == Layout::kRowMajor || op.layout == Layout::kChannelsLast) return;
   for (int i = 0; i < call.n_in; ++i) {
     const View& x = call.in[i];
     if (x.rank != out->rank || x.rank < 2) continue;
     bool keeps = true;
-    for (int a = 0; a < (op.elementwise ? x.rank : 2); ++a) keeps &= x.shape[a] == out->shape[a];
+    for (int a = 0; op.layout == Layout::kFollow && a < (op.elementwise ? x.rank : 2); ++a)
+      keeps &= x.shape[a] == out->shape[a];
     if (!keeps || !is_dense(x)) continue;
     if (!x.contiguous()) set_order_of(x, out);
     return;

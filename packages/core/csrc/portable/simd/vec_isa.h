@@ -41,8 +41,10 @@ constexpr bool kIsArm64 = false;
 
 /// fma() rounds once.
 constexpr bool kHasFma = kHasAvx2 || kIsArm64;
-/// load_n and store_n take as long as load and store.
+/// load_n takes as long as load.
 constexpr bool kHasMaskedLoads = kHasAvx2;
+/// store_n takes as long as store: AVX2's masked stores take 12 cycles and more on CPUs of AMD.
+constexpr bool kHasMaskedStores = kHasAvx512;
 /// There are micro-kernels of pairs of bfloat16; see simd/gemm/micro_bf16.avx512.cc.
 constexpr bool kHasBf16Pairs = kHasAvx512;
 

@@ -22,7 +22,7 @@ from proa.schema.dtypes import ALL
 
 Promote = Literal["none", "common", "float"]
 AutocastClass = Literal["white", "black", "gray", "mixed"]
-Layout = Literal["row_major", "follow", "channels_last"]
+Layout = Literal["row_major", "follow", "follow_order", "channels_last"]
 
 #: Where the names of `public` may be.
 NAMESPACES = ("proa", "proa.nn.functional", "Tensor")
@@ -280,8 +280,10 @@ def op(
             ``<name>_pack_size`` and ``<name>_pack``.
         elementwise: Output element i depends on input elements i alone (broadcast).
         layout: Memory order of the outputs where the caller wants none: row_major,
-            follow (that of the first array), or channels_last. By default follow of
-            elementwise rows and of gradients (last array shape-only), else row_major.
+            follow (that of the first array whose sizes they keep), follow_order (that
+            of the first array, whatever its sizes), or channels_last. By default follow
+            of elementwise rows and of gradients (last array shape-only), else
+            row_major.
         mutates: The row changes its arrays `inplace` and has no other form, such as an
             optimizer's step; no gradient passes through it. Its name ends in ``_``.
         random: Draws random numbers, by the key in its attributes seed and offset.

@@ -104,6 +104,10 @@ void scatter_line(const Job& j, const float* products, float* band) {
         float* const to = band + p * j.down.tap * pitch + q * j.along.tap * j.channels;
         for (int64_t e = 0; e < j.run; e += kLanes) {
           const int64_t some = min(j.run - e, kLanes);
+          if (!kHasMaskedStores && some < kLanes) {
+            for (int64_t k = e; k < j.run; ++k) to[k] += from[k];
+            continue;
+          }
           store_n(to + e, load_n(to + e, some) + load_n(from + e, some), some);
         }
       }

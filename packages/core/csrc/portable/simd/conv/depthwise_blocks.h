@@ -1,17 +1,25 @@
 #pragma once
 // Depthwise convolution of floats and bfloat16 by blocks of two lines of four pixels, whose sums
-// stay in registers: every column of x is read once for all of them, and every kernel once. Needs
-// the registers of AVX-512.
+// stay in registers: every column of x is read once for all of them, and every kernel once or, with
+// 16 registers, once for each line of x.
 #include "proa/base/settings.h"
 #include "proa/simd/conv/convolution.h"
+#include "proa/simd/conv/depthwise.h"
 #include "proa/simd/gemm/gemm.h"
 
 namespace proa::PROA_ISA {
 
-constexpr bool kHasDepthwiseBlocks = kHasAvx512 && !kSmallBuild;
+constexpr bool kHasDepthwiseBlocks = kHasAvx2 && !kSmallBuild;
+
+constexpr int kBlockPixels = 4;
 
 /// Depthwise convolutions with 3 x 3 windows of step 1 or 2 or 5 x 5 windows of step 1.
-bool depthwise_blocks_take(const Convolution& c);
+inline bool depthwise_blocks_take(const Convolution& c) {
+  if (!depthwise_takes(c) || is_double(c.kernels.dtype)) return false;
+  if (c.tap_h != 1 || c.tap_w != 1 || c.taps_h != c.taps_w || c.step_h != c.step_w) return false;
+  const bool fits = c.taps_h == 3 ? c.step_h == 1 || c.step_h == 2 : c.taps_h == 5 && c.step_h == 1;
+  return fits && c.cols >= kBlockPixels;
+}
 /// Those that read bfloat16 where it is, instead of a copy in float.
 bool depthwise_reads_bf16(const Convolution& c);
 /// As depthwise_lines(), of a convolution that depthwise_blocks_take(); `packed` and `bias` are

@@ -164,6 +164,7 @@ op(
 op(
     "concat(xs..., *, axis: int = 0)",
     shape="concat",
+    layout="follow_order",
     grad=lambda g, dy, xs, *, axis: g.split_like(dy, xs, axis=axis),
     promote="common",
     doc="Arrays joined along an axis; other dimensions agree.",
