@@ -120,7 +120,20 @@ def check(
                 value, want[at], rtol=max(own[0], rtol), atol=max(own[1], atol)
             )
         else:
-            np.testing.assert_array_equal(value, want[at])
+            tie = _is_tie(sample, arrays, case.attrs)
+            np.testing.assert_array_equal(value[~tie], want[at][~tie])
+            np.testing.assert_allclose(value[tie], want[at][tie], rtol=0, atol=1)
+
+
+def _is_tie(sample: Sample, arrays: Any, attrs: dict[str, Any]) -> Any:
+    """Where an int8 product is rounded so close to a tie that the sum decides which a
+    model computes in float32, in an order of its own.
+    """
+    if attrs.get("dtype") != "int8" or not attrs.get("out_scale"):
+        return np.zeros((), bool)
+    (real,) = reference(sample, arrays, {**attrs, "dtype": "float32"})
+    steps = real / attrs["out_scale"]
+    return np.abs(np.abs(steps - np.floor(steps)) - 0.5) < 2e-3
 
 
 def _draws(sample: Sample, case: Case) -> bool:
