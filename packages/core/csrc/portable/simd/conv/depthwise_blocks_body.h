@@ -222,6 +222,7 @@ void run_lines(const Job& s, int64_t i, int64_t begin, int64_t stop) {
 /// Columns of the output that are computed for all lines before the next, so that the lines of x
 /// they read stay in the first-level cache.
 int64_t strip_of(const Convolution& c, int64_t element) {
+  if (!kDepthwiseStrips) return c.cols;
   const int64_t rows = c.taps_h + c.step_h;
   const int64_t column = c.groups * (rows * c.step_w * element + 2 * 4);
   const int64_t fit = caches().l1 / 2 / column / kPixels * kPixels;
