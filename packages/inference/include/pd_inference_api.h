@@ -122,21 +122,25 @@ PD_OneDimArrayCstr* PD_ConfigAllPasses(PD_Config* pd_config);
 void PD_ConfigAppendPass(PD_Config* pd_config, const char* pass);
 void PD_ConfigInsertPass(PD_Config* pd_config, size_t idx, const char* pass);
 void PD_ConfigDeletePass(PD_Config* pd_config, const char* pass);
-/* No effect: no pass runs, so nothing is cached. */
+/* No effect: no pass that would write into it runs here. */
 void PD_ConfigSetOptimCacheDir(PD_Config* pd_config, const char* opt_cache_dir);
+/* No effect: weights are never padded. */
 void PD_ConfigDisableFCPadding(PD_Config* pd_config);
 PD_Bool PD_ConfigUseFcPadding(const PD_Config* pd_config);
 /* Prints the time of each operator to standard error when the predictor ends. */
 void PD_ConfigEnableProfile(PD_Config* pd_config);
 PD_Bool PD_ConfigProfileEnabled(const PD_Config* pd_config);
+/* Nothing is logged anyway; these say what was requested. */
 void PD_ConfigDisableGlogInfo(PD_Config* pd_config);
 PD_Bool PD_ConfigGlogInfoDisabled(const PD_Config* pd_config);
 void PD_ConfigSetInvalid(PD_Config* pd_config);
 PD_Bool PD_ConfigIsValid(const PD_Config* pd_config);
+/* No effect: a config holds nothing that a predictor of it needs. */
 void PD_ConfigPartiallyRelease(PD_Config* pd_config);
 PD_Cstr* PD_ConfigSummary(PD_Config* pd_config);
 
-/* -- configs: other devices and engines; what selects one makes PD_PredictorCreate fail ----- */
+/* -- configs: other devices and engines; what selects one makes PD_PredictorCreate fail, and what
+ * disables or tunes one has no effect ------------------------------------------------------- */
 
 void PD_ConfigEnableUseGpu(PD_Config* pd_config, uint64_t memory_pool_init_size_mb,
                            int32_t device_id);

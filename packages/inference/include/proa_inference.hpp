@@ -111,15 +111,19 @@ class Config {
   using KeyCallback = std::function<std::vector<uint8_t>()>;
 
   Config() : config_(proa_config_create()) { check_made(); }
-  explicit Config(const std::string& model) : Config() { SetModel(model); }
+  explicit Config(const std::string& model, const std::string& params = std::string()) : Config() {
+    SetModel(model, params);
+  }
   Config(const Config& other)
       : config_(proa_config_copy(other.config_.get())),
         key_(other.key_),
-        cache_dir_(other.cache_dir_),
+        model_dir_(other.model_dir_),
         memory_optim_(other.memory_optim_),
         profile_(other.profile_),
         accelerate_(other.accelerate_),
-        quiet_(other.quiet_) {
+        quiet_(other.quiet_),
+        feed_fetch_(other.feed_fetch_),
+        specify_names_(other.specify_names_) {
     check_made();
     if (key_ != nullptr) set_key();
   }
@@ -131,15 +135,23 @@ class Config {
   Config(Config&&) = default;
   Config& operator=(Config&&) = default;
 
-  // -- the model
-  void SetModel(const std::string& path) {
+  // -- the model: one file, which `proa convert` makes of Paddle's two
+  /// A file, or a folder with one file *.proa. A file of parameters is refused.
+  void SetModel(const std::string& path, const std::string& params = std::string()) {
+    SetParamsFile(params);
     internal::check(proa_config_set_model(get(), path.c_str()));
+    model_dir_ = prog_file() == path ? std::string() : path;
   }
-  void SetModelBuffer(const void* bytes, std::size_t size) {
+  /// The bytes are copied. Those of parameters are refused.
+  void SetModelBuffer(const void* bytes, std::size_t size, const void* params = nullptr,
+                      std::size_t params_size = 0) {
+    SetParamsFile(params != nullptr && params_size > 0 ? "of a buffer" : "");
     internal::check(proa_config_set_model_bytes(get(), bytes, size));
+    model_dir_.clear();
   }
   void SetProgFile(const std::string& path) { SetModel(path); }
-  void SetParamsFile(const std::string&) {
+  void SetParamsFile(const std::string& path) {
+    if (path.empty()) return;
     internal::refuse("SetParamsFile", "a model of two files: `proa convert` makes one of them");
   }
   /// What returns the 32 bytes of an encrypted model's key.
@@ -149,7 +161,7 @@ class Config {
   }
   std::string prog_file() const { return proa_config_model(get()); }
   std::string params_file() const { return std::string(); }
-  std::string model_dir() const { return std::string(); }
+  std::string model_dir() const { return model_dir_; }
   bool model_from_memory() const { return proa_config_in_memory(get()) != 0; }
 
   // -- how it runs
@@ -161,6 +173,7 @@ class Config {
     internal::check(proa_config_set_plan_cache(get(), count, max_bytes));
   }
   void SetMkldnnCacheCapacity(int capacity) { SetPlanCache(capacity > 0 ? capacity : 8, 0); }
+  /// Kernels for this CPU are always used; mkldnn_enabled() says what was requested.
   void EnableMKLDNN() { accelerate_ = true; }
   void DisableMKLDNN() { accelerate_ = false; }
   bool mkldnn_enabled() const { return accelerate_; }
@@ -169,7 +182,9 @@ class Config {
   void EnableMkldnnBfloat16() { EnableBf16(); }
   bool bf16_enabled() const { return proa_config_bf16(get()) != 0; }
   bool mkldnn_bfloat16_enabled() const { return bf16_enabled(); }
+  /// No effect: each operator has one kernel for this CPU.
   void SetMKLDNNOp(const std::unordered_set<std::string>&) {}
+  /// Arrays always share one arena; enable_memory_optim() says what was requested.
   void EnableMemoryOptim(bool x = true) { memory_optim_ = x; }
   bool enable_memory_optim() const { return memory_optim_; }
   void SwitchIrOptim(int x = true) { internal::check(proa_config_set_ir_optim(get(), x)); }
@@ -182,21 +197,29 @@ class Config {
     passes_ = PassStrategy(get());
     return &passes_;
   }
-  void SetOptimCacheDir(const std::string& path) { cache_dir_ = path; }
+  /// No effect: no pass that would write into it runs here.
+  void SetOptimCacheDir(const std::string&) {}
+  /// No effect: weights are never padded.
   void DisableFCPadding() {}
   bool use_fc_padding() const { return false; }
   /// Prints the time of each operator to standard error when the predictor ends.
   void EnableProfile() { profile_ = true; }
   bool profile_enabled() const { return profile_; }
+  /// Nothing is logged anyway; glog_info_disabled() says what was requested.
   void DisableGlogInfo() { quiet_ = true; }
   bool glog_info_disabled() const { return quiet_; }
+  /// Inputs and outputs are always handles and have names; these say what was requested.
+  void SwitchUseFeedFetchOps(int x = true) { feed_fetch_ = x != 0; }
+  bool use_feed_fetch_ops_enabled() const { return feed_fetch_; }
+  void SwitchSpecifyInputNames(bool x = true) { specify_names_ = x; }
+  bool specify_input_name() const { return specify_names_; }
   std::string Summary() const {
     const std::string model = model_from_memory() ? "bytes in memory" : prog_file();
     return "model     " + model + "\nthreads   " + std::to_string(cpu_math_library_num_threads()) +
            "\n";
   }
 
-  // -- other devices and engines, which are refused
+  // -- other devices and engines, which are refused: what disables one has nothing to do
   void EnableUseGpu(uint64_t, int = 0, Precision = Precision::kFloat32) {
     internal::refuse("EnableUseGpu", "a GPU");
   }
@@ -227,11 +250,19 @@ class Config {
     internal::refuse("SetXpuConfig", "an XPU");
   }
   bool use_xpu() const { return false; }
+  int xpu_device_id() const { return 0; }
   void LoadIpuConfig(const std::string&) { internal::refuse("LoadIpuConfig", "an IPU"); }
   void EnableONNXRuntime() { internal::refuse("EnableONNXRuntime", "onnxruntime"); }
   void DisableONNXRuntime() {}
   bool use_onnxruntime() const { return false; }
+  /// No effect: onnxruntime runs no part here.
   void EnableORTOptimization() {}
+  template <class... Options>
+  void EnableLiteEngine(Options&&...) {
+    internal::refuse("EnableLiteEngine",
+                     "proa_lite, which Python's Config.enable_lite_engine uses");
+  }
+  bool lite_engine_enabled() const { return false; }
   bool openvino_engine_enabled() const { return false; }
   void SetBfloat16Op(const std::unordered_set<std::string>&) {
     internal::refuse("SetBfloat16Op", "bfloat16");
@@ -266,9 +297,9 @@ class Config {
   std::unique_ptr<proa_config, Free> config_;
   std::shared_ptr<KeyCallback> key_;
   PassStrategy passes_;
-  std::string cache_dir_;
+  std::string model_dir_;
   bool memory_optim_ = false, profile_ = false, accelerate_ = true;
-  bool quiet_ = false;
+  bool quiet_ = false, feed_fetch_ = false, specify_names_ = true;
 };
 
 /// A loaded model. One thread at a time; Clone() for more.

@@ -1,4 +1,5 @@
 // Configs, and predictors of them.
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -145,7 +146,28 @@ void check_bf16(const proa::Engine& engine) {
                     "`proa-infer optimize --bf16` writes it, got one in float32");
 }
 
+bool is_folder(const std::string& path) {
+  struct stat status;
+  return stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
 }  // namespace
+
+std::string proa::capi::model_in(const std::string& folder, const char* where) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> listing(opendir(folder.c_str()), closedir);
+  std::vector<std::string> found;
+  while (const dirent* entry = listing == nullptr ? nullptr : readdir(listing.get())) {
+    const std::string name = entry->d_name;
+    const size_t size = name.size();
+    if (size > 5 && name.compare(size - 5, 5, ".proa") == 0) found.push_back(name);
+  }
+  if (found.size() != 1) {
+    throw EngineError(Status::kInvalidArgument, std::string("[") + where +
+                                                    "] expected one file *.proa in '" + folder +
+                                                    "', got " + std::to_string(found.size()));
+  }
+  return folder + "/" + found[0];
+}
 
 PROA_EXPORT proa_config* proa_config_create(void) { return new (std::nothrow) proa_config; }
 PROA_EXPORT proa_config* proa_config_copy(const proa_config* from) {
@@ -158,7 +180,8 @@ PROA_EXPORT proa_status proa_config_set_model(proa_config* config, const char* p
     return missing("proa_config_set_model", "config and path must not be NULL");
   }
   return guarded("proa_config_set_model", [&] {
-    config->path = path;
+    const bool in_folder = is_folder(path);
+    config->path = in_folder ? proa::capi::model_in(path, "proa_config_set_model") : path;
     config->bytes.clear();
     config->in_memory = false;
   });

@@ -2,7 +2,6 @@
 // with proa_last_error().
 #include "pd_inference_api.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -121,23 +120,6 @@ void note(PD_Config* config, const char* where, proa_status status) {
   });
 }
 
-/// The one file of a folder whose name ends in .proa.
-std::string model_in(const std::string& folder) {
-  const std::unique_ptr<DIR, int (*)(DIR*)> listing(opendir(folder.c_str()), closedir);
-  std::vector<std::string> found;
-  while (const dirent* entry = listing == nullptr ? nullptr : readdir(listing.get())) {
-    const std::string name = entry->d_name;
-    const size_t size = name.size();
-    if (size > 5 && name.compare(size - 5, 5, ".proa") == 0) found.push_back(name);
-  }
-  if (found.size() != 1) {
-    throw proa::EngineError(proa::Status::kInvalidArgument,
-                            "[PD_PredictorCreate] expected one file *.proa in '" + folder +
-                                "', got " + std::to_string(found.size()));
-  }
-  return folder + "/" + found[0];
-}
-
 /// Sets what the config loads, once all of it was said; throws EngineError.
 void settle(PD_Config* config) {
   const auto refused = [](const std::string& text) {
@@ -156,7 +138,8 @@ void settle(PD_Config* config) {
         config->params + "'");
   }
   if (!config->folder.empty()) {
-    proa_config_set_model(config->config, model_in(config->folder).c_str());
+    const std::string file = proa::capi::model_in(config->folder, "PD_PredictorCreate");
+    proa_config_set_model(config->config, file.c_str());
   }
 }
 

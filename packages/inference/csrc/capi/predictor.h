@@ -27,6 +27,8 @@ proa_status missing(const char* where, const char* what);
 /// Whether there is nothing at the path, and the failure that says so.
 bool is_absent(const std::string& path);
 proa_status absent(const char* where, const std::string& path);
+/// The one file of a folder whose name ends in .proa; throws EngineError.
+std::string model_in(const std::string& folder, const char* where);
 std::unique_ptr<proa_predictor> wrap(std::unique_ptr<Engine> engine);
 /// Thrown where a failure was noted already.
 struct Failed {

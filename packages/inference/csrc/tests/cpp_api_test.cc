@@ -138,6 +138,48 @@ int test_config(const std::string& path) {
   return 0;
 }
 
+int test_model(const std::string& path, const std::vector<float>& want) {
+  const std::string folder = path.substr(0, path.rfind('/'));
+  infer::Config config(folder);
+  CHECK(config.model_dir() == folder && config.prog_file() == path);
+  CHECK(infer::Config(config).model_dir() == folder);
+  CHECK(run(infer::CreatePredictor(config).get(), 1) == want);
+  CHECK(status_of([] { infer::Config config("/proc"); }) == PROA_INVALID_ARGUMENT);
+  const infer::Config pair(path, "");
+  CHECK(pair.model_dir().empty() && run(infer::CreatePredictor(pair).get(), 1) == want);
+  CHECK(status_of([&] { infer::Config(path, "net.pdiparams"); }) == PROA_UNIMPLEMENTED);
+  CHECK(status_of([&] { config.SetModelBuffer("x", 1, "y", 1); }) == PROA_UNIMPLEMENTED);
+  std::ifstream file(path, std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(file)), {});
+  config.SetModelBuffer(bytes.data(), bytes.size(), nullptr, 0);
+  CHECK(config.model_from_memory() && config.model_dir().empty());
+  CHECK(run(infer::CreatePredictor(config).get(), 1) == want);
+  return 0;
+}
+
+// What programs for Paddle Inference call and has nothing to do here says so when it is asked.
+int test_switches() {
+  infer::Config config;
+  config.SwitchUseFeedFetchOps(false);
+  config.SwitchSpecifyInputNames(true);
+  config.EnableMemoryOptim();
+  config.DisableGlogInfo();
+  config.DisableMKLDNN();
+  config.SetMKLDNNOp({"conv2d"});
+  config.DisableGpu();
+  config.DisableONNXRuntime();
+  const infer::Config copy = config;
+  CHECK(!copy.use_feed_fetch_ops_enabled() && copy.specify_input_name());
+  CHECK(copy.enable_memory_optim() && copy.glog_info_disabled() && !copy.mkldnn_enabled());
+  CHECK(status_of([&] { config.EnableLiteEngine(); }) == PROA_UNIMPLEMENTED);
+  CHECK(status_of([&] { config.EnableONNXRuntime(); }) == PROA_UNIMPLEMENTED);
+  CHECK(status_of([&] { config.SwitchIrDebug(); }) == PROA_UNIMPLEMENTED);
+  CHECK(status_of([&] { config.EnableMkldnnInt8(); }) == PROA_UNIMPLEMENTED);
+  CHECK(status_of([&] { config.SetBfloat16Op({"conv2d"}); }) == PROA_UNIMPLEMENTED);
+  CHECK(!copy.lite_engine_enabled() && !copy.use_onnxruntime() && !copy.use_xpu());
+  return 0;
+}
+
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 int test_former_names(const char* path, const std::vector<float>& want) {
@@ -163,6 +205,8 @@ int main(int argc, char** argv) {
     CHECK(test_handles(predictor.get(), want) == 0);
   }
   CHECK(test_config(argv[1]) == 0);
+  CHECK(test_model(argv[1], want) == 0);
+  CHECK(test_switches() == 0);
   CHECK(test_former_names(argv[1], want) == 0);
   CHECK(test_threads(config, want) == 0);
   CHECK(test_encryption(argv[2], want) == 0);
