@@ -77,8 +77,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--out", type=Path, default=Path("build/bench"))
     parser.add_argument(
-        "--precision", nargs="+", choices=infer.PRECISIONS, default=["fp32", "bf16"],
-        help="of the suites train and infer",
+        "--precision", nargs="+", choices=infer.PRECISIONS,
+        default=list(infer.PRECISIONS), help="of the suites train and infer",
     )  # fmt: skip
     _infer_options(parser)
     group = parser.add_argument_group("the suite train")

@@ -138,7 +138,8 @@ def _inference(measured: Figures, bench: Figures) -> None:
         rows = []
         for row in bench["rows"]:
             kind = row.get("kind", "")
-            if kind.startswith("inference of batch") and row["precision"] == precision:
+            chosen = kind.startswith("inference of batch") and row["threads"] == 1
+            if chosen and row["precision"] == precision:
                 batch = int(kind.rsplit(" ", 1)[1])
                 found = {**row, "batch": batch, "ms": row["proa"] / 1000}
                 found["peer"] = row.get("best")
@@ -146,7 +147,7 @@ def _inference(measured: Figures, bench: Figures) -> None:
         name = f"inference-{precision}"
         before = {row["workload"] for row in measured.get(name, {}).get("rows", ())}
         if rows and before <= {row["workload"] for row in rows}:
-            command = f"nox -s bench -- --suite infer --precision {precision}"
+            command = "nox -s bench -- --suite infer --threads 1"
             day = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
             measured[name] = {"command": command, "cpu": _cpu(), "date": day,
                               "rows": rows}  # fmt: skip
