@@ -41,7 +41,8 @@ Each capability of PaddlePaddle that tests show, and these tests. Written by
 - figure: the test asserts the figure.
 
 Tests marked "full" are run by `nox -s test-full` alone. All is shown on Linux, also
-where a capability names Windows or macOS.
+where a capability names Windows or macOS. Proa computes on CPUs: what only a GPU or
+another accelerator can show is at the end, with the reason, or not listed.
 """
 
 #: Capabilities that no test of a package shows, and why.
@@ -53,6 +54,18 @@ ABSENT = {
     "emulated CPU of 2008 and holds them to budgets; a build is too long for a test.",
     "L342": "Python 3.9 has had no security updates since October 2025: wheels are for "
     "3.10 to 3.14.",
+    "L517": "A choice of GPUs: `Config.enable_use_gpu` raises an error that says so "
+    "(`packages/inference/tests/test_config.py`).",
+    "L536": "Fusions for a GPU. On CPUs attention becomes one operator as well (L539), "
+    "and an activation the end of its product (L537); embeddings and layer norms stay "
+    "apart.",
+    "L555": "The same models run on CPUs (L554).",
+    "L563": "Streams of a GPU. Predictors of several threads have memory of their own "
+    "(L564).",
+    "L608": "An image for GPUs with TensorRT.",
+    "L611": "Kernels for GPUs. `nox -s size` holds the size of the libraries.",
+    "L612": "A library for CUDA.",
+    "L613": "Wheels for CUDA.",
     "L670": "The figure is of one GPU against another server's, and Proa computes on "
     "CPUs; L671 shows the same service, Chinese text vectors by BERT, on those.",
     "L676": "No image was built, for CPUs or GPUs: hadolint checks the Dockerfile, and "
