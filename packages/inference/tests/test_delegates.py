@@ -112,3 +112,21 @@ def test_onnxruntime_runs_what_onnx_has(path, optimize):
     ]
     config.disable_onnxruntime()
     assert not config.onnxruntime_enabled()
+
+
+@pytest.mark.parametrize("threads", [0, 1, 3])
+def test_onnxruntime_has_the_threads_of_the_config(path, threads, monkeypatch):
+    runtime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnx")
+    given, make = [], runtime.InferenceSession
+
+    def spying(model, options, **others):
+        given.append(options.intra_op_num_threads)
+        return make(model, options, **others)
+
+    monkeypatch.setattr(runtime, "InferenceSession", spying)
+    config = Config(path)
+    config.enable_onnxruntime()
+    config.set_cpu_math_library_num_threads(threads)
+    check_mlp(create_predictor(config).run([batch(3)]), batch(3))
+    assert set(given) == {threads or proa.get_num_threads()}

@@ -332,7 +332,10 @@ class Config(Bfloat16, Devices, Tuning):
 
     def delegates(self) -> list[Delegate]:
         """The delegates, in order."""
-        return list(self._delegates)
+        return [
+            d.on(self._threads) if isinstance(d, OnnxRuntimeDelegate) else d
+            for d in self._delegates
+        ]
 
     def enable_lite_engine(
         self,

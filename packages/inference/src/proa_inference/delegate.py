@@ -9,11 +9,13 @@ from __future__ import annotations
 import importlib
 import io
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+import proa
 from proa.errors import UnavailableError
 from proa.ir import Node, Program, file
 from proa.ir.attributes import row_of
@@ -84,6 +86,8 @@ class OnnxRuntimeDelegate:
         operators: Those that it takes; by default those that models mostly consist of.
         min_nodes: Fewest nodes of a part.
         opset_version: Opset of the ONNX models that parts become.
+        threads: As of `Config.set_cpu_math_library_num_threads`; None for what that
+            says.
     """
 
     name = "onnxruntime"
@@ -99,9 +103,17 @@ class OnnxRuntimeDelegate:
         operators: Sequence[str] | None = None,
         min_nodes: int = 1,
         opset_version: int = 17,
+        threads: int | None = None,
     ) -> None:
         self.operators = self.OPERATORS if operators is None else frozenset(operators)
         self.min_nodes, self.opset_version = min_nodes, opset_version
+        self.threads = threads
+
+    def on(self, threads: int) -> OnnxRuntimeDelegate:
+        """The same on so many threads, unless it has a number of its own."""
+        made = copy(self)
+        made.threads = threads if self.threads is None else self.threads
+        return made
 
     def takes(self, node: Node) -> bool:
         """Whether the operator is among those given."""
@@ -116,8 +128,11 @@ class OnnxRuntimeDelegate:
         # In memory, so that no plain part of an encrypted model is in a file.
         part = io.BytesIO()
         export(program, part, opset_version=self.opset_version)
+        options = runtime.SessionOptions()
+        # By itself it takes every core of the machine, whatever a container may use.
+        options.intra_op_num_threads = self.threads or proa.get_num_threads()
         session = runtime.InferenceSession(
-            part.getvalue(), providers=["CPUExecutionProvider"]
+            part.getvalue(), options, providers=["CPUExecutionProvider"]
         )
         given = [i.name for i in session.get_inputs()]
 
