@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 from inference_models import W1, W2, mlp, write_mlp
 
+import proa
+from proa import nn
 from proa.errors import InvalidArgumentError
 from proa.ir import file
 from proa.ir.builder import Builder
+from proa.static import InputSpec
 from proa_inference import Config, compare_models, create_predictor
 from proa_inference.cli import main
 
@@ -95,3 +98,37 @@ def test_a_trace_has_the_steps_of_each_run(models, tmp_path, capsys):
     flops = [e["args"]["flops"] for e in steps[:2]]
     assert flops == [2 * 2 * 6 * 8, 2 * 2 * 8 * 3]
     assert "GFLOP/s" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("make", "shape", "op", "flops"),
+    [
+        # 2 sentences, 4 heads, 7 x 7 words: products of width 8 twice.
+        (lambda: Attending(), (2, 7, 32), "attention", 2 * 2 * 4 * 7 * 7 * (8 + 8)),
+        # 7 steps of 2 sentences through (3 gates of 24, 24).
+        (lambda: nn.GRU(16, 24), (2, 7, 16), "recurrent", 2 * 7 * 2 * 3 * 24 * 24),
+        # Each of 2 x 3 x 6 x 6 elements goes to 5 channels of 3 x 3.
+        (lambda: nn.Conv2DTranspose(3, 5, 3), (2, 3, 6, 6), "conv2d_transpose",
+         2 * (2 * 3 * 6 * 6) * 5 * 9),
+    ],
+    ids=["attention", "gru", "transposed"],
+)  # fmt: skip
+def test_a_profile_counts_the_products_of_every_kind(make, shape, op, flops, tmp_path):
+    path = tmp_path / "net.proa"
+    network = make()
+    network.eval()
+    proa.jit.save(network, path, [InputSpec([None, *shape[1:]], "float32", "x")])
+    x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    steps = create_predictor(Config(path)).profile([x])
+    assert [s.flops for s in steps if s.op == op] == [flops]
+
+
+class Attending(nn.Layer):
+    """Attention of a sequence to itself."""
+
+    def __init__(self):
+        super().__init__()
+        self.attention = nn.MultiHeadAttention(32, 4)
+
+    def forward(self, x):
+        return self.attention(x, x, x)

@@ -125,7 +125,10 @@ def _element_bytes(value: Value) -> int:
     return int(np.dtype(NUMPY_TYPES[value.dtype]).itemsize)
 
 
-_PRODUCTS = frozenset(("linear", "linear_act", "linear_int8", "matmul", "bmm"))
+_PRODUCTS = frozenset(
+    ("linear", "linear_act", "linear_dynamic", "linear_int8", "linear_weight_only",
+     "matmul", "matmul_int8")
+)  # fmt: skip
 _CONVOLUTIONS = frozenset(("conv2d", "conv2d_act", "conv2d_norm", "conv2d_int8"))
 
 
@@ -133,7 +136,14 @@ def _flops(node: Node) -> int:
     result = math.prod(node.outputs[0].shape)
     shapes = [() if v is None else v.shape for v in node.inputs]
     if node.op in _PRODUCTS:  # (.., k) @ (k, n): k products and sums for each element
-        return 2 * result * (shapes[0][-2 if node.attrs.get("transpose_x") else -1])
+        return 2 * result * shapes[0][-1]
     if node.op in _CONVOLUTIONS:  # weight (out, in / groups, KH, KW)
         return 2 * result * math.prod(shapes[1][1:])
+    if node.op == "conv2d_transpose":  # each element of x goes through the window
+        return 2 * math.prod(shapes[0]) * math.prod(shapes[1][1:])
+    if node.op in ("attention", "attention_int8"):  # (batch, length, heads, width)
+        q, k, v = shapes[:3]
+        return 2 * q[0] * q[2] * q[1] * k[1] * (q[3] + v[3])
+    if node.op in ("recurrent", "recurrent_int8"):  # (time, batch, ..)
+        return 2 * math.prod(shapes[0][:2]) * math.prod(shapes[1])
     return result if row_of(node.op).elementwise else 0
