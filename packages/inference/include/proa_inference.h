@@ -102,9 +102,9 @@ proa_config* proa_config_copy(const proa_config* from);
 /* Frees a config; NULL is allowed. Predictors of it live on. */
 void proa_config_free(proa_config* config);
 
-/* The model: a file, a folder with one file *.proa, or bytes, which are copied. A file and bytes may
- * be encrypted. The graph runs as the file has it: write it by `proa-infer optimize` to run it after
- * the graph passes. */
+/* The model: a file, a folder with one file *.proa, or bytes, which are copied. A file and bytes
+ * may be encrypted. The graph runs as the file has it: write it by `proa-infer optimize` to run it
+ * after the graph passes. */
 proa_status proa_config_set_model(proa_config* config, const char* path);
 proa_status proa_config_set_model_bytes(proa_config* config, const void* bytes, size_t size);
 /* Path of the model's file, empty if it is bytes or not given; valid until the config changes. */
