@@ -108,7 +108,7 @@ def test_int8_by_the_ranges_of_paddle_is_refused_for_other_models(path, optimize
     config = Config(path)
     config.switch_ir_optim(optimize)
     assert not config.mkldnn_int8_enabled()
-    config.enable_mkldnn_int8({"conv2d"})
+    config.enable_mkldnn_int8(mkldnn_int8_enabled_op_types={"conv2d"})
     assert config.mkldnn_int8_enabled()
     with pytest.raises(UnimplementedError, match=r"\[Config.enable_mkldnn_int8\]"):
         create_predictor(config)

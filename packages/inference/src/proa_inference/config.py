@@ -230,7 +230,9 @@ class Config(Bfloat16, Devices, Tuning):
     def set_mkldnn_op(self, ops: Sequence[str] | set[str]) -> None:
         """Has no effect: each operator has one kernel for this CPU."""
 
-    def enable_mkldnn_int8(self, op_types: Sequence[str] | set[str] = ()) -> None:
+    def enable_mkldnn_int8(
+        self, mkldnn_int8_enabled_op_types: Sequence[str] | set[str] = ()
+    ) -> None:
         """Let the products of a quantized Paddle model round what they read by the
         ranges that its operators state (``out_threshold``), where nothing else does.
 
@@ -238,7 +240,7 @@ class Config(Bfloat16, Devices, Tuning):
         model that is not Paddle's raises an UnimplementedError.
 
         Args:
-            op_types: Has no effect: what has an int8 kernel uses it.
+            mkldnn_int8_enabled_op_types: Has no effect: what has an int8 kernel uses it.
         """
         self._source = replace(self._source, rounds=True)
 
