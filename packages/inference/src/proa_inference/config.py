@@ -240,7 +240,7 @@ class Config(Bfloat16, Devices, Tuning):
         model that is not Paddle's raises an UnimplementedError.
 
         Args:
-            mkldnn_int8_enabled_op_types: Has no effect: what has an int8 kernel uses it.
+            mkldnn_int8_enabled_op_types: Has no effect: int8 kernels are always used.
         """
         self._source = replace(self._source, rounds=True)
 
