@@ -25,9 +25,15 @@ ROOT = Path(__file__).resolve().parent.parent
 
 LINES = {".py": 500, ".cc": 600, ".h": 600, ".c": 600, ".inc": 600}
 FUNCTION_LINES = 60
+MARKDOWN_COLUMNS = 120  # of sentences; ruff and clang-format see to the lines of code
 VAGUE_NAMES = {"util", "utils", "misc", "common", "helper", "helpers", "stuff"}
 # Directories whose files may be long (tables of cases) or are not ours.
 UNLIMITED = ("tests", "tests-integration")
+
+# Pages that a program writes, or to which entries are added.
+GENERATED_PAGES = ("docs/features.md", "docs/migration-names.md", "CHANGELOG.md")
+# Blocks of Markdown with lines of their own length: code, and figures that are written.
+UNWRAPPED = re.compile(r"^ *```.*?^ *```|^<!-- figures.*?^<!-- end of", re.M | re.S)
 
 # A C++ component is the directory after csrc/portable, csrc/host or csrc; `gen` and
 # `gen-train` are the generated headers below and above the tape, `gen-all` those that
@@ -153,6 +159,23 @@ def names_and_lengths(root: Path, files: list[str]) -> Iterator[Breach]:
             yield from long_functions(name, text)
         else:
             yield from long_cpp_functions(name, text)
+
+
+def wide_text(root: Path, files: list[str]) -> Iterator[Breach]:
+    """Sentences in Markdown end at a column; tables, code and generated blocks may not.
+
+    Pages in Chinese, whose characters are twice as wide, and logs are left alone.
+    """
+    for name in files:
+        if not name.endswith(".md") or name.endswith(("-zh.md", *GENERATED_PAGES)):
+            continue
+        text = UNWRAPPED.sub(
+            lambda found: "\n" * found[0].count("\n"), (root / name).read_text()
+        )
+        for number, line in enumerate(text.splitlines(), 1):
+            if len(line) > MARKDOWN_COLUMNS and not line.startswith(("|", "#")):
+                rule = f"at most {MARKDOWN_COLUMNS} columns, got {len(line)}"
+                yield Breach(name, number, rule)
 
 
 def leftovers(files: list[str]) -> Iterator[Breach]:
@@ -432,6 +455,7 @@ def main() -> int:
     files = tracked(ROOT)
     breaches = [
         *names_and_lengths(ROOT, files),
+        *wide_text(ROOT, files),
         *leftovers(files),
         *includes(ROOT, files),
         *portable_code(ROOT, files),

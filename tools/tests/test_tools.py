@@ -186,6 +186,20 @@ def test_vague_names_and_long_files_are_found_outside_tests(tmp_path):
     ]
 
 
+def test_a_wide_line_of_text_is_found(tmp_path):
+    wide = "word " * 30 + "\n"
+    text = f"{wide}| {wide}# {wide}```\n{wide}```\n"
+    figures = f"<!-- figures: a -->\n{wide}<!-- end of figures -->\nword\n{wide}"
+    files = [
+        *write(tmp_path, "docs/a.md", text + figures),
+        *write(tmp_path, "docs/a-zh.md", wide),
+        *write(tmp_path, "CHANGELOG.md", wide),
+        *write(tmp_path, "a.py", wide),
+    ]
+    found = [(b.path, b.line) for b in arch.wide_text(tmp_path, files)]
+    assert found == [("docs/a.md", 1), ("docs/a.md", 11)]
+
+
 def test_what_examples_left_among_the_documents_is_found():
     files = ["docs/tour.md", "docs/ops/all.md", "docs/net.proa", "tests/net.proa"]
     assert [b.path for b in arch.leftovers(files)] == ["docs/net.proa"]
