@@ -20,7 +20,7 @@ PyObject* plain_ints(PyObject*, PyObject* value) {
   return PySequence_List(value);
 }
 
-PyObject* is_open(PyObject*, PyObject* shape) {
+PyObject* has_symbolic_dims(PyObject*, PyObject* shape) {
   if (!PyList_Check(shape) && !PyTuple_Check(shape)) Py_RETURN_FALSE;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(shape); ++i) {
     PyObject* size = PySequence_Fast_GET_ITEM(shape, i);
@@ -33,7 +33,7 @@ PyObject* is_open(PyObject*, PyObject* shape) {
 PyMethodDef functions[] = {
     {"plain_ints", plain_ints, METH_O,
      "A new list of the ints, if an int or a list or tuple of nothing else is given, or None."},
-    {"is_open", is_open, METH_O,
+    {"has_symbolic_dims", has_symbolic_dims, METH_O,
      "Whether a list or tuple has sizes that are known only at run time."},
     {nullptr, nullptr, 0, nullptr}};
 

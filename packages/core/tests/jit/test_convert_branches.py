@@ -158,7 +158,7 @@ def test_a_branch_does_what_the_function_does(function: Any):
 
 @pytest.mark.feature("L183")
 @pytest.mark.parametrize("function", [simple, several_ways, logic, in_place])
-def test_and_of_sizes_that_are_open(function: Any):
+def test_and_of_symbolic_sizes(function: Any):
     inputs = [np.tile(a, n) for n, a in enumerate(INPUTS, 1)]
     agree(function, inputs, [InputSpec([None])], BRANCH)
 

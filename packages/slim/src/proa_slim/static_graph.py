@@ -70,7 +70,7 @@ def replay(
             if value in named and not row_of(node.op).mutates:
                 _rename(into, made, f"{prefix}{named[value].name}")
                 made.stop_gradient = named[value].stop_gradient
-        _note_open_shape(program, into, node, before)
+        _note_symbolic_shape(program, into, node, before)
     new = {old: x for old, x in known.items() if isinstance(x, Variable)}
     into.origins.update({old: graph_value(x) for old, x in new.items()})
     return {named[old].name: x for old, x in new.items() if old in named}
@@ -85,12 +85,14 @@ def _with_own_draw(program: Program, into: Program, node: Node) -> Node:
     return Node(node.op, list(node.inputs), list(node.outputs), attrs)
 
 
-def _note_open_shape(program: Program, into: Program, node: Node, before: int) -> None:
-    if node not in program.open_shapes:
+def _note_symbolic_shape(
+    program: Program, into: Program, node: Node, before: int
+) -> None:
+    if node not in program.symbolic_shapes:
         return
     for made in into.graph.main.nodes[before:]:
         if made.op == node.op:
-            into.open_shapes[made] = program.open_shapes[node]
+            into.symbolic_shapes[made] = program.symbolic_shapes[node]
 
 
 def _rename(program: Program, variable: Any, name: str) -> None:

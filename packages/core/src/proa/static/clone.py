@@ -39,12 +39,12 @@ def copy_into(clone: Program, program: Program, for_test: bool) -> Program:
         clone.roles = {nodes[n]: role for n, role in program.roles.items()}
         clone.rates = [(nodes[n], rate, alike) for n, rate, alike in program.rates]
         clone.counts = [(nodes[n], counter) for n, counter in program.counts]
-    clone.open_shapes = {
+    clone.symbolic_shapes = {
         nodes[n]: shape
-        for n, shape in program.open_shapes.items()
+        for n, shape in program.symbolic_shapes.items()
         if nodes[n].block is not None
     }
-    if clone.open_shapes or any(type(n) is not int for n in clone.draws):
+    if clone.symbolic_shapes or any(type(n) is not int for n in clone.draws):
         clone.origins = {**values}
         clone.origins.update(
             (v, values[own]) for v, own in program.origins.items() if own in values

@@ -16,11 +16,11 @@ from proa.ir.program import Node, Value
 from proa.ir.program import Program as Graph
 from proa.ir.record import to_tensor
 from proa.ir.shapes import infer
-from proa.static.open_sizes import size_of
 from proa.static.program import Program
 from proa.static.recorder import DRAWN
 from proa.static.scope import Scope, ScopeVariable
 from proa.static.stages import Stages, keep_lines
+from proa.static.symbolic_sizes import size_of
 
 
 @dataclass
@@ -88,8 +88,8 @@ class Plan:
         keep_lines(self._nodes)
         _check_fed(program, request)
         stores = self._make_outputs(program, request, graph, values)
-        shapes = _OpenShapes(program, self._nodes, values)
-        if has_flow(graph) or program.open_shapes:
+        shapes = _SymbolicShapes(program, self._nodes, values)
+        if has_flow(graph) or program.symbolic_shapes:
             _specialize(graph, request, shapes, strict=False)
         if has_flow(graph):
             outline(graph)
@@ -158,7 +158,7 @@ class Plan:
             )
 
     def _make_numbers(
-        self, program: Program, graph: Graph, shapes: _OpenShapes
+        self, program: Program, graph: Graph, shapes: _SymbolicShapes
     ) -> _Numbers:
         numbers = _Numbers()
         present = set(graph.nodes())
@@ -262,7 +262,7 @@ def _counted(scope: Scope, name: str) -> int:
     return int(array[0])
 
 
-class _OpenShapes:
+class _SymbolicShapes:
     """Sizes that were unknown when the program was built.
 
     Args:
@@ -276,7 +276,9 @@ class _OpenShapes:
     ) -> None:
         self._values, self._origins = values, program.origins
         self._shapes = {
-            nodes[n]: shape for n, shape in program.open_shapes.items() if n in nodes
+            nodes[n]: shape
+            for n, shape in program.symbolic_shapes.items()
+            if n in nodes
         }
 
     def size(self, size: Any) -> int:
@@ -360,7 +362,7 @@ def _prune(graph: Graph, overwritten: Sequence[Value]) -> None:
 
 
 def _specialize(
-    graph: Graph, request: Request, shapes: _OpenShapes, strict: bool = True
+    graph: Graph, request: Request, shapes: _SymbolicShapes, strict: bool = True
 ) -> None:
     """Let shapes be those of what is fed.
 

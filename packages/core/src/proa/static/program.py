@@ -97,7 +97,7 @@ class Program:
         draws: How many numbers each draw takes, as far as that is known.
         rates: Nodes with what gives their learning rate, and a key of equal rates.
         counts: Nodes with the counter that numbers their steps.
-        open_shapes: Shapes, with unknown sizes in them, that nodes have as attributes.
+        symbolic_shapes: Shapes with unknown sizes that nodes have as attributes.
         origins: For a clone, values of the first program -> its own, where unknown
             sizes are those of the former.
         tested: Values -> what a test of the program has in their place.
@@ -123,7 +123,7 @@ class Program:
         self.draws: list[int] = []
         self.rates: list[tuple[Node, Callable[[], float], Any]] = []
         self.counts: list[tuple[Node, str]] = []
-        self.open_shapes: dict[Node, list[Any]] = {}
+        self.symbolic_shapes: dict[Node, list[Any]] = {}
         self.origins: dict[Value, Value] = {}
         self.tested: dict[Value, Value] = {}
         self.roles: dict[Node, str] = {}

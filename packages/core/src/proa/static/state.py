@@ -195,9 +195,9 @@ class Builder:
         block = program.global_block()
         return [op for op in block.ops[before:] if op.node in program.roles]
 
-    def open_shape(self, made: Tensor, shape: Sequence[Any]) -> None:
+    def note_symbolic_shape(self, made: Tensor, shape: Sequence[Any]) -> None:
         node = made._handle[1].producer
-        self._main().open_shapes[node] = list(shape)
+        self._main().symbolic_shapes[node] = list(shape)
 
     def tested_as(self, trained: Tensor, tested: Tensor) -> None:
         if trained._is_symbolic and tested._is_symbolic:

@@ -28,7 +28,7 @@ from proa.tensor.arguments import (
     normal_axis,
     renamed,
 )
-from proa.tensor.symbolic_dims import SymbolicDim, is_open, sized, steps_from
+from proa.tensor.symbolic_dims import SymbolicDim, has_symbolic_dims, sized, steps_from
 
 if TYPE_CHECKING:
     from proa.base.typing import ScalarLike, TensorLike
@@ -136,7 +136,7 @@ def as_tensor(value: Any, like: Tensor | None = None) -> Tensor:
 
 
 def _filled(shape: IntsLike, value: Any, dtype: DTypeLike | None) -> Tensor:
-    if is_open(shape):
+    if has_symbolic_dims(shape):
         return _like(sized(shape), value, dtype or "default")
     size = as_ints("full", shape)
     if isinstance(value, builtins.complex):
@@ -248,7 +248,7 @@ def arange(
         low, high = 0, low
     if by == 0:
         raise InvalidArgumentError("[arange] step must not be 0, got 0")
-    if is_open([low, high]):
+    if has_symbolic_dims([low, high]):
         return _open_range(low, high, by, dtype or "int64")
     if isinstance(low, int) and isinstance(high, int) and isinstance(by, int):
         kind = int64 if dtype is None else as_dtype(dtype)
@@ -391,7 +391,7 @@ def meshgrid(*args: Any, **kwargs: object) -> list[Tensor]:
     for i, v in enumerate(vectors):
         own = [-1 if k == i else 1 for k in range(len(shape))]
         grid = ops.reshape(v, shape=own)
-        if is_open(shape):
+        if has_symbolic_dims(shape):
             grids.append(ops.broadcast_like(grid, sized(shape)))
         else:
             grids.append(ops.broadcast_to(grid, shape=shape))

@@ -28,7 +28,12 @@ from proa.tensor.arguments import cast_if
 from proa.tensor.creation import arange, as_tensor
 from proa.tensor.manipulation import TO_END, TO_START, broadcast_shape, expand
 from proa.tensor.search import entries_where, nonzero
-from proa.tensor.symbolic_dims import SymbolicDim, is_open, limited, steps_from
+from proa.tensor.symbolic_dims import (
+    SymbolicDim,
+    has_symbolic_dims,
+    limited,
+    steps_from,
+)
 
 
 @dataclass(frozen=True)
@@ -129,7 +134,7 @@ def _places_where(mask: Tensor, axis: int, sizes: list[int]) -> list[Entry]:
         index = np.zeros(int(ops.count_nonzero(mask).item()), np.int64)
         return [NewAxisIndex(as_tensor(index))]
     found = nonzero(mask)
-    if is_open(sizes):
+    if has_symbolic_dims(sizes):
         found = ops.add(found, _checked_zero(given, sizes))
     return [ops.select(found, axis=1, index=i) for i in range(mask.ndim)]
 
@@ -242,7 +247,7 @@ def _basic(x: Tensor, entries: list[Entry]) -> tuple[Tensor, list[Tensor | None]
 
 
 def _has_open_bounds(entry: Entry) -> TypeGuard[slice]:
-    return isinstance(entry, slice) and is_open([entry.start, entry.stop])
+    return isinstance(entry, slice) and has_symbolic_dims([entry.start, entry.stop])
 
 
 #: Bounds of slices beyond this are as far as any array reaches.
@@ -278,7 +283,9 @@ def _open_slice(entry: slice, x: Tensor, axis: int) -> Tensor:
     end = size if stop is None else _open_bound(stop, x, axis)
     span = end - first
     if stop is not None and not (type(first) is int and first == 0):
-        span = limited(span, x, axis) if is_open([first, end]) else max(span, 0)
+        span = (
+            limited(span, x, axis) if has_symbolic_dims([first, end]) else max(span, 0)
+        )
     places = steps_from(first, span, abs(step))
     if step > 0:
         return places

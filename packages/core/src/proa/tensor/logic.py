@@ -9,7 +9,7 @@ from proa._core import Tensor, ops
 from proa.base.dtype import as_dtype
 from proa.tensor.arguments import written
 from proa.tensor.creation import as_tensor
-from proa.tensor.symbolic_dims import is_open
+from proa.tensor.symbolic_dims import has_symbolic_dims
 
 __all__ = [
     "allclose", "equal_all", "is_complex", "is_empty", "is_floating_point",
@@ -92,7 +92,7 @@ def is_tensor(x: object) -> bool:
 
 def is_empty(x: Tensor, name: str | None = None) -> Tensor:
     """Whether x has no element, a 0-d bool."""
-    if is_open(x.shape) and 0 not in x.shape:
+    if has_symbolic_dims(x.shape) and 0 not in x.shape:
         sizes: Any = math.prod(x.shape)
         return ops.equal(sizes.astype("int64"), 0)
     return ops.full(shape=[], value=x.size == 0, dtype=as_dtype("bool"))

@@ -24,7 +24,7 @@ from proa.tensor.arguments import (
 )
 from proa.tensor.creation import as_tensor
 from proa.tensor.lod import LoDTensor, joined_lengths, with_lengths
-from proa.tensor.symbolic_dims import SymbolicDim, is_open, sized
+from proa.tensor.symbolic_dims import SymbolicDim, has_symbolic_dims, sized
 
 if TYPE_CHECKING:
     from proa.base.dtype import DTypeLike
@@ -46,7 +46,7 @@ _VIEW_BYTES = 256
 
 def reshape(x: Tensor, shape: IntsLike, name: str | None = None) -> Tensor:
     """The same elements in another shape. One -1 is inferred; 0 keeps a size."""
-    if is_open(shape):
+    if has_symbolic_dims(shape):
         return _open_reshape(x, shape)
     return ops.reshape(x, shape=as_ints("reshape", shape))
 
@@ -185,7 +185,7 @@ def split(
     """Views of x cut along an axis into equal parts or parts of given sizes."""
     along = present_axis("split", as_int("split", axis), x.ndim)
     total = x.shape[along]
-    if is_open([total]):
+    if has_symbolic_dims([total]):
         return _open_split(x, num_or_sections, along, total)
     if isinstance(num_or_sections, int):
         if num_or_sections < 1 or total % num_or_sections:
@@ -273,7 +273,7 @@ def flatten(
 
 def expand(x: Tensor, shape: IntsLike, name: str | None = None) -> Tensor:
     """x repeated without copying to ``shape``; -1 keeps a dimension."""
-    if is_open(shape):
+    if has_symbolic_dims(shape):
         lead = len(shape) - x.ndim
         kept = [
             x.shape[i - lead] if type(n) is int and n == -1 and i >= lead else n
@@ -314,7 +314,7 @@ def broadcast_tensors(input: Sequence[Tensor], name: str | None = None) -> list[
 
 def tile(x: Tensor, repeat_times: IntsLike, name: str | None = None) -> Tensor:
     """x repeated along each axis, aligned at the last."""
-    if is_open(repeat_times):
+    if has_symbolic_dims(repeat_times):
         return _open_tile(x, list(cast(Any, repeat_times)))
     return ops.tile(x, repeats=as_ints("tile", repeat_times))
 

@@ -11,7 +11,7 @@ from proa.base.mode import static_builder
 from proa.base.random import next_key
 from proa.errors import InvalidArgumentError
 from proa.tensor.arguments import IntsLike, as_count, as_int, as_ints, check_rank
-from proa.tensor.symbolic_dims import is_open, of_shape
+from proa.tensor.symbolic_dims import has_symbolic_dims, of_shape
 
 __all__ = [
     "bernoulli", "gaussian", "multinomial", "normal", "rand", "randint",
@@ -21,7 +21,7 @@ __all__ = [
 
 def _sizes(where: str, shape: IntsLike) -> list[int]:
     """The sizes; in static mode some may be unknown, -1, until the program runs."""
-    if is_open(shape) and static_builder() is not None:
+    if has_symbolic_dims(shape) and static_builder() is not None:
         return [int(n) for n in shape]
     return as_ints(where, shape)
 

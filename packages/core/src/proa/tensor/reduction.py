@@ -12,7 +12,7 @@ from proa.base.dtype import DTypeLike, as_dtype
 from proa.errors import InvalidArgumentError, InvalidTypeError
 from proa.tensor.arguments import AxisLike, as_axes, as_int, cast_if, present_axis
 from proa.tensor.creation import to_tensor
-from proa.tensor.symbolic_dims import Sizes, is_open
+from proa.tensor.symbolic_dims import Sizes, has_symbolic_dims
 
 if TYPE_CHECKING:
     from proa.base.typing import MaybeIndices
@@ -231,7 +231,7 @@ def count_nonzero(
 
 def numel(x: Tensor, name: str | None = None) -> Tensor:
     """Number of elements, as a 0-d int64 tensor."""
-    if is_open(x.shape):
+    if has_symbolic_dims(x.shape):
         return cast(Tensor, math.prod(x.shape).astype("int64"))
     return ops.full(shape=[], value=x.size, dtype=as_dtype("int64"))
 
@@ -243,7 +243,7 @@ def shape(input: Tensor) -> Tensor:
     be used as that tensor and whose elements can be part of other shapes.
     """
     sizes = input.shape
-    if is_open(sizes):
+    if has_symbolic_dims(sizes):
         return cast(Tensor, Sizes(sizes))
     return to_tensor(np.array(sizes, np.int32))
 

@@ -268,9 +268,9 @@ class Sizes(list[Any]):
         return self.tensor() // other
 
 
-def is_open(shape: Any) -> TypeGuard[Sequence[Any]]:
+def has_symbolic_dims(shape: Any) -> TypeGuard[Sequence[Any]]:
     """Whether the shape has symbolic dimensions."""
-    return _core.is_open(shape)
+    return _core.has_symbolic_dims(shape)
 
 
 def same_size(a: Any, b: Any) -> bool | None:
@@ -291,8 +291,8 @@ def of_shape(made: Tensor, shape: Any) -> Tensor:
     """What an operator without arrays made, whose shape may have sizes that only a run
     of a static program knows.
     """
-    if is_open(shape) and (builder := static_builder()) is not None:
-        builder.open_shape(made, shape)
+    if has_symbolic_dims(shape) and (builder := static_builder()) is not None:
+        builder.note_symbolic_shape(made, shape)
     return made
 
 

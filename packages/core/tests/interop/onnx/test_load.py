@@ -88,7 +88,7 @@ def test_a_loaded_model_is_saved_with_symbolic_sizes() -> None:
         )
 
 
-def test_an_axis_of_an_open_size_is_squeezed() -> None:
+def test_an_axis_of_a_symbolic_size_is_squeezed() -> None:
     nodes = [
         helper.make_node("Slice", ["x", "zero", "one", "one"], ["first"]),
         helper.make_node("Squeeze", ["first", "one"], ["y"]),

@@ -115,7 +115,7 @@ def _all_bool(array: Array) -> bool:
 
 
 def without_axis(x: Any, axis: int) -> Any:
-    """x at the only place of an axis, also if its size is open."""
+    """x at the only place of an axis, also if its size is symbolic."""
     if isinstance(x.shape[axis], SymbolicDim):  # squeeze would leave it
         return x[(slice(None),) * axis + (0,)]
     return proa.squeeze(x, [axis])

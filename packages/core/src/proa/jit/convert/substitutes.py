@@ -35,7 +35,7 @@ class SymbolicIterable:
     __len__: Any = None
 
 
-def _is_open(thing: Any) -> bool:
+def _is_symbolic(thing: Any) -> bool:
     return is_symbolic(thing) or isinstance(thing, SymbolicDim)
 
 
@@ -60,7 +60,7 @@ def as_symbolic_iterable(items: Any) -> SymbolicIterable | None:
 
 def range_(*args: Any) -> Any:
     """``range``, of tensors too."""
-    if not any(map(_is_open, args)):
+    if not any(map(_is_symbolic, args)):
         return range(*(int(a) if isinstance(a, _core.Tensor) else a for a in args))
     if not 1 <= len(args) <= 3:
         raise InvalidArgumentError(
@@ -127,7 +127,7 @@ def _cast(to: Callable[..., Any], dtype: Callable[[], Any]) -> Callable[..., Any
 
 def print_(*args: Any, **keywords: Any) -> None:
     """``print``; with symbols among what is printed, whenever the program runs."""
-    at = [k for k, arg in enumerate(args) if _is_open(arg)]
+    at = [k for k, arg in enumerate(args) if _is_symbolic(arg)]
     if not at:
         print(*args, **keywords)
         return

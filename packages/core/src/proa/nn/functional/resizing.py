@@ -15,7 +15,7 @@ from proa.nn.functional.pooling import (
 )
 from proa.nn.functional.symbolic_resizing import resized
 from proa.tensor.arguments import as_ints
-from proa.tensor.symbolic_dims import SymbolicDim, is_open, same_size
+from proa.tensor.symbolic_dims import SymbolicDim, has_symbolic_dims, same_size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,7 +61,7 @@ def _factors(scale_factor: Any, axes: int) -> list[float]:
 
 
 def _sizes(size: IntsLike, axes: int) -> list[Any]:
-    if is_open(size) and len(size) == axes:
+    if has_symbolic_dims(size) and len(size) == axes:
         return [n if isinstance(n, SymbolicDim) else _sizes(n, 1)[0] for n in size]
     sizes = as_ints("interpolate", size)
     sizes = sizes * (axes if len(sizes) == 1 else 1)

@@ -86,8 +86,8 @@ def _along_axis(
         "nearest_mode", "round_prefer_floor" if call.opset > 10 else "floor"
     )
     kernel = _KERNELS.get((mode, where, rounding if mode == "nearest" else ""))
-    is_open = type(n) is SymbolicDim or type(size) is SymbolicDim
-    if type(size) is not SymbolicDim and (size is not None or not is_open):
+    is_symbolic = type(n) is SymbolicDim or type(size) is SymbolicDim
+    if type(size) is not SymbolicDim and (size is not None or not is_symbolic):
         count = math.floor(n * scale) if size is None else size
         if count == 1 and where == "half_pixel":
             kernel = None  # it takes the first element of all
@@ -97,7 +97,7 @@ def _along_axis(
             return ops.resize_axis(x, axis=axis, size=0, scale=scale, **kernel)
         if size is not None and scale is None:
             return resized(x, axis, size, **kernel)
-    if is_open:
+    if is_symbolic:
         raise call.refuse(f"a symbolic dimension and {mode}, {where}, {rounding}")
     ratio = count / n if scale is None else scale
     at = _places(n, count, ratio, where, roi)

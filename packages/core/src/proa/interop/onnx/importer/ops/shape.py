@@ -14,7 +14,7 @@ from proa.interop.onnx.importer.call import Call
 from proa.interop.onnx.importer.ops.elementwise import dtype_of
 from proa.interop.onnx.importer.ops.index import wrapped
 from proa.interop.onnx.importer.table import onnx_op
-from proa.tensor.symbolic_dims import SymbolicDim, is_open
+from proa.tensor.symbolic_dims import SymbolicDim, has_symbolic_dims
 
 
 def shape_of(x: Any) -> list[Any]:
@@ -169,7 +169,7 @@ def _slice(x: Any, starts: Any, ends: Any, axes: Any, steps: Any) -> Any:
     fixed = []
     for i, bounds in enumerate(zip(axes, *bounded, steps, strict=True)):
         axis, start, end, step = bounds
-        if not is_open([start, end]):
+        if not has_symbolic_dims([start, end]):
             fixed.append(i)
             continue
         at = [slice(None)] * x.ndim
@@ -253,7 +253,7 @@ def _pad(call: Call, x: Any, pads: Any, value: Any, axes: Any) -> Any:
 def padded(x: Any, low: list[int], high: list[int], mode: str, value: Any) -> Any:
     """x with elements added at both ends of each axis, or cropped if negative."""
     for axis in range(x.ndim):
-        if is_open([low[axis], high[axis]]):
+        if has_symbolic_dims([low[axis], high[axis]]):
             if mode != "constant":
                 raise UnimplementedError(
                     f"[onnx] Pad: expected known sizes for mode={mode!r}, got a "
