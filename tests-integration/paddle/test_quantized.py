@@ -51,7 +51,7 @@ def compare(found: Any, want: Any) -> None:
     assert np.abs(found - want).max() < 0.02 * np.abs(want).max()
 
 
-def test_products_stand_between_pairs_of_operators(tmp_path: Path) -> None:
+def test_products_are_between_pairs_of_operators(tmp_path: Path) -> None:
     prefix, x, want = saved(tmp_path)
     (block,) = parse("ProgramDesc", Path(f"{prefix}.pdmodel").read_bytes()).blocks
     kinds = [op.type for op in block.ops]

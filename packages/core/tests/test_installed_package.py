@@ -1,4 +1,4 @@
-"""What the wheel asks of a machine: size, dependencies and versions of Python."""
+"""What the wheel requires of a machine: size, dependencies and versions of Python."""
 
 from __future__ import annotations
 

@@ -223,7 +223,7 @@ def test_local_response_norm_is_that_of_the_definition(size):
 
 
 @pytest.mark.feature("L527")
-def test_no_operator_is_added_behind_the_models(tmp_path):
+def test_no_operator_is_added_after_the_models(tmp_path):
     layer = nn.Linear(4, 3)
     path = tmp_path / "net.proa"
     proa.jit.save(

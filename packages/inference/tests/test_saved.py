@@ -204,9 +204,9 @@ def test_a_saved_model_is_read_by_later_loads_until_the_model_changes(
     assert len(list((tmp_path / "cache").iterdir())) == 1
 
 
-@pytest.mark.parametrize("way", ["renamed", "overwritten", "within a tick"])
+@pytest.mark.parametrize("change", ["renamed", "overwritten", "within a tick"])
 def test_a_replaced_model_of_the_same_size_and_time_is_not_what_was_saved(
-    tmp_path, way, monkeypatch
+    tmp_path, change, monkeypatch
 ):
     model = write_mlp(tmp_path / "mlp.proa")
     program = file.read(model)
@@ -221,14 +221,14 @@ def test_a_replaced_model_of_the_same_size_and_time_is_not_what_was_saved(
     first = create_predictor(config).run([x])[0]
     before = model.stat()
     assert other.stat().st_size == before.st_size
-    if way == "renamed":
+    if change == "renamed":
         os.replace(other, model)
     else:
         model.write_bytes(other.read_bytes())
     os.utime(model, ns=(before.st_atime_ns, before.st_mtime_ns))
     after = model.stat()
     assert (after.st_size, after.st_mtime_ns) == (before.st_size, before.st_mtime_ns)
-    if way == "within a tick":  # as of file systems whose clock is coarse
+    if change == "within a tick":  # as of file systems whose clock is coarse
         assert after.st_ino == before.st_ino
         stat, known = Path.stat, model.resolve()
         monkeypatch.setattr(

@@ -183,7 +183,7 @@ def test_a_client_that_leaves_half_way_is_forgotten(serve, model):
             assert metric(client, "proa_serve_in_flight_bytes") == 0
 
 
-def test_a_request_behind_one_that_waits_is_answered_after_it(serve, model):
+def test_a_request_after_one_that_waits_is_answered_after_it(serve, model):
     with serve(model, engine="native") as server, Wire(server.http_address) as wire:
         learn(wire, slow(1))
         first, second = slow(1.25), slow(0.5)

@@ -178,7 +178,7 @@ def test_one_teacher_may_be_online_and_another_offline(tmp_path):
     np.testing.assert_allclose(got, want, atol=2e-6)
 
 
-def test_messages_go_both_ways():
+def test_messages_go_in_both_directions():
     teacher = serve(1, out_port=7008)
     student = student_of("localhost:7008")
     teacher.send({"epoch": 3})

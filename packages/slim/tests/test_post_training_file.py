@@ -231,14 +231,14 @@ def test_batches_and_dicts_calibrate_as_samples_do(tmp_path):
         classifier(), str(tmp_path / "net.proa"),
         [InputSpec([None, 1, 8, 8], "float32", "image")],
     )  # fmt: skip
-    ways = [
+    sources = [
         {"sample_generator": lambda: ({"image": row} for row in IMAGES)},
         {"batch_generator": lambda: iter(np.split(IMAGES, 6))},
         {"data_loader": [{"image": part} for part in np.split(IMAGES, 6)]},
     ]
     models = [
-        PostTrainingQuantization(model_dir=tmp_path / "net.proa", **way).quantize()
-        for way in ways
+        PostTrainingQuantization(model_dir=tmp_path / "net.proa", **source).quantize()
+        for source in sources
     ]
     results = [model(IMAGES) for model in models]
     np.testing.assert_array_equal(results[0], results[1])

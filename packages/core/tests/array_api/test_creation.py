@@ -184,7 +184,7 @@ def test_triangles_are_of_matrices() -> None:
 
 @drawn.SETTINGS
 @given(a=drawn.arrays(ALL))
-def test_dlpack_goes_both_ways_without_a_copy(a: Any) -> None:
+def test_dlpack_exchanges_in_both_directions_without_a_copy(a: Any) -> None:
     x = xp.from_dlpack(a)
     drawn.check(x, a)
     back = np.from_dlpack(x)

@@ -1,4 +1,4 @@
-"""Subnormal numbers, in the thread that asks and in those that help it."""
+"""Subnormal numbers, in the calling thread and in those that help it."""
 
 import threading
 

@@ -86,8 +86,8 @@ def test_the_engine_decodes_every_kind_of_block(kind: str) -> None:
         zlib.Z_HUFFMAN_ONLY,
         zlib.Z_RLE,
     )
-    ways = [(0, strategies[0]), (1, strategies[0])] + [(9, s) for s in strategies]
-    for level, strategy in ways:
+    variants = [(0, strategies[0]), (1, strategies[0])] + [(9, s) for s in strategies]
+    for level, strategy in variants:
         raw = packed(model, level, strategy)
         (found,) = _core.Engine.from_bytes(raw).run([np.zeros(1, np.float32)])
         np.testing.assert_array_equal(found, weight)

@@ -137,7 +137,7 @@ def test_batch_norm_stays_where_its_input_is_read_twice() -> None:
     assert not rewrite(b, "fold_batch_norm")
 
 
-#: Kernel and geometry, by the way such a convolution is computed.
+#: Kernel and geometry, by the path that computes such a convolution.
 CONVOLUTIONS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "few channels": ((20, 3, 3, 3), {"stride": [2, 2], "padding": [1, 1, 1, 1]}),
     "pointwise": ((40, 48, 1, 1), {}),

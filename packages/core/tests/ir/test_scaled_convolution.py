@@ -115,7 +115,7 @@ def test_for_quantization_the_first_scale_goes_into_the_weights(kind: str) -> No
     np.testing.assert_allclose(results(b, given[:, :3]), want, rtol=1e-5, atol=1e-6)
 
 
-def test_nothing_is_fused_behind_a_scale() -> None:
+def test_nothing_is_fused_after_a_scale() -> None:
     b = Builder()
     scaled_block(b, *CONSTANTS["numbers"])
     y = b.program.main.outputs[0]

@@ -102,7 +102,7 @@ def test_a_reference_elsewhere_changes_no_result() -> None:
     check(to_static(run), X + 1, X + 1)
 
 
-def test_a_branch_gives_back_what_it_changed_whoever_holds_it() -> None:
+def test_a_branch_restores_what_it_changed_whoever_holds_it() -> None:
     def run(x: Any) -> Any:
         def inner(y: Any) -> Any:
             if x.sum() > 0:

@@ -14,7 +14,7 @@ from proa.jit import InputSpec, to_static
 from .equivalence import agree, assert_equal
 
 RNG = np.random.default_rng(0)
-#: A way each through two branches, by their sums and their first elements.
+#: An input for each path through two branches, by their sums and their first elements.
 INPUTS = [np.float32(a) for a in ([1, 2, 3], [-1, 9, 3], [1, -9, 3], [-4, -5, 1])]
 BRANCH = {"branch"}
 
@@ -34,7 +34,7 @@ def without_else(x: Any) -> Any:
     return y
 
 
-def several_ways(x: Any) -> Any:
+def several_branches(x: Any) -> Any:
     if x.sum() > 10:
         y = x * 2
     elif x.sum() > 0:
@@ -55,7 +55,7 @@ def nested_first_bound_inside(x: Any) -> Any:
             b = x
         c = b + 1
     else:
-        t = [x, x]  # of another kind on no other way
+        t = [x, x]  # of another kind in no other branch
         c = t[0] - 1
     return c
 
@@ -70,7 +70,7 @@ def temporaries_of_other_kinds(x: Any) -> Any:
     return y
 
 
-def temporaries_that_both_ways_have(x: Any) -> Any:
+def temporaries_of_both_branches(x: Any) -> Any:
     t = x * 2
     if x.sum() > 0:
         t = x - 1
@@ -145,7 +145,7 @@ def python_values_decide(x: Any) -> Any:
 
 
 FUNCTIONS = [
-    simple, without_else, several_ways, temporaries_of_other_kinds, numbers,
+    simple, without_else, several_branches, temporaries_of_other_kinds, numbers,
     a_number_or_a_tensor, logic, chained, inline, lists_and_dictionaries, in_place,
 ]  # fmt: skip
 
@@ -157,7 +157,7 @@ def test_a_branch_does_what_the_function_does(function: Any):
 
 
 @pytest.mark.feature("L183")
-@pytest.mark.parametrize("function", [simple, several_ways, logic, in_place])
+@pytest.mark.parametrize("function", [simple, several_branches, logic, in_place])
 def test_and_of_symbolic_sizes(function: Any):
     inputs = [np.tile(a, n) for n, a in enumerate(INPUTS, 1)]
     agree(function, inputs, [InputSpec([None])], BRANCH)
@@ -169,7 +169,7 @@ def test_and_of_symbolic_sizes(function: Any):
     [
         nested_first_bound_inside,
         temporaries_of_other_kinds,
-        temporaries_that_both_ways_have,
+        temporaries_of_both_branches,
     ],
 )
 def test_variables_first_bound_in_nested_branches_are_no_errors(function: Any):
@@ -182,7 +182,7 @@ def test_python_values_decide_as_python_has_it():
 
 
 @pytest.mark.feature("L192")
-def test_a_variable_of_one_way_is_an_error_where_it_is_read():
+def test_a_variable_of_one_branch_is_an_error_where_it_is_read():
     def unread(x: Any) -> Any:
         if x.sum() > 0:
             only = x + 1  # noqa: F841

@@ -312,7 +312,7 @@ def test_an_error_about_a_list_that_grows_in_a_tensors_loop_names_it():
         growing(proa.ones([3]), proa.to_tensor(2))
 
 
-def grows_on_one_way(x: Any) -> Any:
+def grows_in_one_branch(x: Any) -> Any:
     parts = [x, x]
     for _ in range(int(x[0])):
         if x[1] < 0:
@@ -329,7 +329,7 @@ def becomes_none(x: Any) -> Any:
     return x if y is None else y
 
 
-@pytest.mark.parametrize("function", [grows_on_one_way, becomes_none])
+@pytest.mark.parametrize("function", [grows_in_one_branch, becomes_none])
 def test_what_a_round_loses_is_not_made_up(function: Any):
     with pytest.raises(InvalidTypeError, match="must be of one kind"):
         to_static(function)(proa.to_tensor([1.0, 2.0, 3.0]))

@@ -27,7 +27,7 @@ def guards(x: Any) -> Any:
     return y - 1
 
 
-def in_every_way(x: Any) -> Any:
+def in_every_branch(x: Any) -> Any:
     if x.sum() > 0:
         return x + 1
     if x[0] > 0:
@@ -130,7 +130,7 @@ def none_from_a_loop(x: Any, n: Any) -> Any:
     return None
 
 
-ONE_KIND = [guards, in_every_way, nested, numbers, from_with, from_try]
+ONE_KIND = [guards, in_every_branch, nested, numbers, from_with, from_try]
 SEVERAL = [tensor_or_none, falls_off_the_end, of_several_lengths]
 
 
@@ -148,8 +148,8 @@ def test_early_returns_from_loops(function: Any):
 
 
 @pytest.mark.parametrize("function", [*ONE_KIND, *SEVERAL], ids=lambda f: f.__name__)
-def test_a_saved_function_takes_every_way(function: Any, tmp_path: Any):
-    # Saved after a call that took one way, it takes the others too.
+def test_a_saved_function_takes_every_branch(function: Any, tmp_path: Any):
+    # Saved after a call that took one branch, it takes the others too.
     static = to_static(function, input_spec=[InputSpec([3])])
     static(proa.to_tensor(INPUTS[0]))
     save(static, str(tmp_path / "f"))

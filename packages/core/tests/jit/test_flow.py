@@ -121,7 +121,7 @@ def test_a_recorded_program_is_sound_and_survives_a_file(function: Any) -> None:
 
 @pytest.mark.parametrize("function", PROGRAMS)
 @pytest.mark.parametrize("made_by", [saved, proa.jit.to_static])
-def test_one_program_takes_every_way(function: Any, made_by: Any) -> None:
+def test_one_program_takes_every_branch(function: Any, made_by: Any) -> None:
     made = made_by(function)
     for n in (0, 1, 3, 5, 2):
         with proa.no_grad():
@@ -259,7 +259,7 @@ def test_values_of_operators_that_share_a_name_have_names_of_their_own() -> None
     np.testing.assert_allclose(made.numpy(), tanh + np.maximum(tanh, 0), rtol=1e-6)
 
 
-def test_a_tensor_of_a_branch_is_not_to_be_read_behind_it() -> None:
+def test_a_tensor_of_a_branch_is_not_to_be_read_after_it() -> None:
     def leaks(x: Any, n: Any) -> Any:
         kept = []
         snn.cond(n > 0, lambda: kept.append(x * 2), None)

@@ -144,7 +144,7 @@ class Rectified(nn.Layer):
 @pytest.mark.parametrize("how", ["layer", "step"])
 @pytest.mark.parametrize(("kernel", "groups"), [(1, 1), (3, 1), (3, 64), (5, 1)])
 @pytest.mark.parametrize("batch", [1, 4])
-def test_products_end_with_the_relu_behind_them(
+def test_products_end_with_the_relu_after_them(
     batch: int, kernel: int, groups: int, how: str
 ) -> None:
     want, _ = train(lambda: Rectified(kernel, groups), (batch, 32, 14, 14), "eager")

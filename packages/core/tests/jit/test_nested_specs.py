@@ -88,7 +88,7 @@ def test_a_call_that_is_built_otherwise_is_refused() -> None:
         layer(given)
 
 
-def test_what_is_no_tensor_may_stand_among_specs() -> None:
+def test_what_is_no_tensor_may_be_among_specs() -> None:
     def power(x: Any, exponent: int) -> Any:
         return x**exponent
 

@@ -166,7 +166,7 @@ def test_what_is_not_finite_reaches_its_taps_alone():
 @pytest.mark.parametrize(
     ("mode", "amx"), [("off", "off"), ("emulate", "off"), ("emulate", "emulate")]
 )
-def test_the_same_with_products_of_other_ways(mode, amx):
+def test_the_same_with_other_paths_of_products(mode, amx):
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__],
         env={**os.environ, "PROA_BF16": mode, "PROA_AMX": amx},

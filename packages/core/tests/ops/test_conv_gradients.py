@@ -1,4 +1,4 @@
-"""Convolutions large enough for every way the kernels go: bounds, threads, batches."""
+"""Convolutions large enough for every path of the kernels: bounds, threads, batches."""
 
 import numpy as np
 import pytest

@@ -54,7 +54,7 @@ def with_gradient(x: Any) -> Any:
     return x
 
 
-def both_ways(call: Callable[..., Any], arrays: list[Any]) -> tuple[Any, Any]:
+def plain_and_taped(call: Callable[..., Any], arrays: list[Any]) -> tuple[Any, Any]:
     """Bits without a gradient requested, and with one."""
     found = []
     for change in (lambda x: x, with_gradient):
@@ -75,7 +75,7 @@ def both_ways(call: Callable[..., Any], arrays: list[Any]) -> tuple[Any, Any]:
 )
 def test_an_op_has_the_same_bits(sample: Sample, dtype: str, case: Case) -> None:
     arrays = [tensor_of(a, dtype) for a in draw(sample, case, dtype)]
-    plain, taped = both_ways(
+    plain, taped = plain_and_taped(
         lambda *t: run(ROWS[sample.name], list(t), case.attrs), arrays
     )
     assert plain == taped
@@ -114,7 +114,7 @@ def test_a_function_of_tensors_has_the_same_bits(function: Any, dtype: str) -> N
                 function(*arrays)
             except Exception:  # not what it takes
                 continue
-            plain, taped = both_ways(function, arrays)
+            plain, taped = plain_and_taped(function, arrays)
             assert plain == taped, (shape, len(arrays))
 
 
@@ -176,5 +176,5 @@ CALLS: dict[str, Callable[[str], tuple[Callable[..., Any], list[Any]]]] = {
 @pytest.mark.parametrize("name", CALLS)
 def test_a_call_has_the_same_bits(name: str, dtype: str) -> None:
     call, arrays = CALLS[name](dtype)
-    plain, taped = both_ways(call, arrays)
+    plain, taped = plain_and_taped(call, arrays)
     assert plain == taped

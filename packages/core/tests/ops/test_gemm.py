@@ -1,4 +1,4 @@
-"""Matrix products whichever way they are done: within the bound of their rounding, and
+"""Matrix products on every path: within the bound of their rounding, and
 the same bits for a row alone, for any number of threads and for packed weights."""
 
 import numpy as np

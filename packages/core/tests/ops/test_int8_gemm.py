@@ -53,7 +53,7 @@ def test_weights_larger_than_caches_have_exact_sums_for_any_thread_count(
 
 @pytest.mark.skipif("PROA_AMX" in os.environ, reason="started by this test itself")
 @pytest.mark.parametrize("amx", ["off", "emulate"])
-def test_the_same_with_products_of_other_ways(amx: str) -> None:
+def test_the_same_with_other_paths_of_products(amx: str) -> None:
     tests = [__file__, str(Path(__file__).with_name("test_int8_ends.py"))]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests],

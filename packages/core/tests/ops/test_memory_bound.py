@@ -1,4 +1,4 @@
-"""Memory-bound kernels at sizes of their fast ways, whole and with remainders."""
+"""Memory-bound kernels at sizes of their fast paths, whole and with remainders."""
 
 from __future__ import annotations
 

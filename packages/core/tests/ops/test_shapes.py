@@ -31,11 +31,11 @@ def infer(name: str, specs: list[Spec | None], attrs: dict[str, Any]) -> list[Sp
 def one_dimension_unknown(
     name: str, specs: list[Spec | None]
 ) -> list[list[Spec | None]]:
-    """The same arrays, one dimension of one of them unknown, in every way.
+    """The same arrays, one dimension of one of them unknown, for every choice of it.
 
     Left out are the dimensions that a rank depends on.
     """
-    ways = []
+    variants = []
     for i, spec in enumerate(specs):
         for axis in range(len(spec[0])) if spec is not None else ():
             assert spec is not None
@@ -44,8 +44,8 @@ def one_dimension_unknown(
             if INDEX_DEPTH.get(name) == i and axis == len(spec[0]) - 1:
                 continue
             shape = tuple(-1 if a == axis else d for a, d in enumerate(spec[0]))
-            ways.append([*specs[:i], (shape, spec[1]), *specs[i + 1 :]])
-    return ways
+            variants.append([*specs[:i], (shape, spec[1]), *specs[i + 1 :]])
+    return variants
 
 
 @pytest.mark.parametrize(

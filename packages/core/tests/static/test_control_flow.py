@@ -181,7 +181,7 @@ def test_reading_a_symbolic_tensor_names_the_line() -> None:
 
 
 def test_a_layer_in_a_loop_has_one_set_of_parameters(static_mode: Any) -> None:
-    """The body is recorded again where a round changes a tensor around it."""
+    """The body is retraced where a round changes a tensor around it."""
     main, _ = static_mode
     state = static.nn.fc(static.data("x", [None, 3]), 4)
 

@@ -1,7 +1,7 @@
 """What Paddle Inference offers for other devices and engines than this one.
 
 Programs name these methods. What would select a device raises, so that nobody waits for
-a GPU in vain; what asks says no.
+a GPU in vain; queries say no.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The way that each convolution is computed, measured at load and kept in a cache.
+"""The path by which each convolution is computed, measured at load and kept in a cache.
 
 A convolution may be computed by Winograd's algorithm, by implicit GEMM or by products
 of copied patches (im2col). The rule that the kernels follow goes by the shape of the

@@ -21,7 +21,7 @@ struct File {
 /// Reads a regular file that is not empty.
 File read_file(const char* path);
 
-/// Asks the system to keep AMX's tiles for the threads of this process; false if it does not.
+/// Lets the system keep AMX's tiles for the threads of this process; false if it does not.
 bool request_amx();
 
 /// A setting from outside, such as an environment variable; nullptr if it is not set.

@@ -30,7 +30,7 @@ class Selection(NamedTuple):
     ops: Sequence[str] = ()
     dtypes: Sequence[str] = ()
     winograd: bool = True  # Winograd's algorithm for wide 3 x 3 convolutions
-    depthwise: bool = True  # a way of their own for depthwise convolutions
+    depthwise: bool = True  # a path of their own for depthwise convolutions
 
 
 def selection_of(models: Sequence[str | PathLike[str]]) -> Selection:

@@ -25,8 +25,9 @@ int64_t bytes_of_cpuid() {
     const unsigned type = a & 31, level = a >> 5 & 7;
     if (type == 0) return 0;  // the last
     if (level != 2) continue;
-    const int64_t ways = (b >> 22) + 1, partitions = (b >> 12 & 1023) + 1, line = (b & 4095) + 1;
-    return ways * partitions * line * (int64_t{c} + 1);
+    const int64_t associativity = (b >> 22) + 1, partitions = (b >> 12 & 1023) + 1,
+                  line = (b & 4095) + 1;
+    return associativity * partitions * line * (int64_t{c} + 1);
   }
   return 0;
 }

@@ -28,7 +28,7 @@ constexpr const char* kWeightsMessage =
     "[Engine] expected the data of every constant of the graph, in order and of its size, got "
     "others";
 
-/// verify_checksum, by the fastest way of this CPU.
+/// verify_checksum, by the fastest path of this CPU.
 bool has_checksum(const Bytes& bytes) {
   const auto* p = static_cast<const uint8_t*>(bytes.data());
   uint64_t start;

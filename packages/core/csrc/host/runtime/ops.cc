@@ -68,7 +68,7 @@ Isa wanted_isa() {
       std::string("[PROA_ISA] expected one of scalar, avx2, avx512, neon, neondot, got ") + text);
 }
 
-/// Asks Linux to keep AMX's tiles for the threads of this process and of its children. False where
+/// Lets Linux keep AMX's tiles for the threads of this process and of its children. False where
 /// it does not (before 5.16, or under a hypervisor that hides them).
 bool request_amx() {
 #if defined(__linux__) && defined(__x86_64__)

@@ -100,7 +100,7 @@ Tensor cast_to(TensorImpl* x, DType dtype) {
 
 void promote_inputs(const OpEntry& entry, Inputs* inputs) {
   const OpInfo& op = *entry.info;
-  // Arrays that are looked at alike; `where` has a condition before them.
+  // Arrays that are treated alike; `where` has a condition before them.
   const int first = is_where(op) ? 1 : 0;
   bool any = false, weak = false, alike = true;
   DType target = DType::kBool, widest_weak = DType::kBool, seen = DType::kBool;

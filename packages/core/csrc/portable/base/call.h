@@ -33,7 +33,7 @@ struct Parallel {
   void* pool = nullptr;
 };
 
-/// How a convolution is computed where several ways apply; another kernel ignores it. Packed
+/// How a convolution is computed where several paths apply; another kernel ignores it. Packed
 /// weights and the last bits of results depend on it.
 enum class Strategy : uint8_t {
   kByRule,  // by the shape of the weights

@@ -24,7 +24,7 @@ from proa.jit.runtime_scalars import RuntimeScalars
 
 
 class Retrace(BaseException):
-    """Raised by what is recorded: its caller is to be recorded again, in a context.
+    """Raised by what is recorded: its caller is to be retraced, in a context.
 
     No `Exception`, as functions that catch these are not concerned.
     """

@@ -1,4 +1,4 @@
-"""`Profiler`: records stretches of a program by a schedule."""
+"""`Profiler`: records spans of a program by a schedule."""
 
 from __future__ import annotations
 

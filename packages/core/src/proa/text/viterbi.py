@@ -59,10 +59,10 @@ def viterbi_decode(
     score = step + closing(1)  # (batch, tags)
     origins = []
     for t in range(1, time):
-        # (batch, from, to): the best way into each tag.
-        ways = score.unsqueeze(2) + transition_params.unsqueeze(0)
-        origins.append(ways.argmax(axis=1))
-        moved = ways.max(axis=1) + potentials[:, t] + closing(t + 1)
+        # (batch, from, to): the best path into each tag.
+        paths = score.unsqueeze(2) + transition_params.unsqueeze(0)
+        origins.append(paths.argmax(axis=1))
+        moved = paths.max(axis=1) + potentials[:, t] + closing(t + 1)
         score = ops.where(alive_end > t, moved, score)
     tag = score.argmax(axis=-1)  # (batch,)
     path = [tag]

@@ -137,7 +137,7 @@ class PPYolo(nn.Layer):
             [YoloBlock(cin, w, i == 0) for i, (cin, w) in
              enumerate([(128, 16), (64 + 8, 8), (32 + 4, 4)])]
         )  # fmt: skip
-        self.ways = nn.LayerList([conv(16, 8, 1), conv(8, 4, 1)])
+        self.branches = nn.LayerList([conv(16, 8, 1), conv(8, 4, 1)])
         # Objects are rare: sigmoid(-3) of the cells have one.
         outputs = 3 * (6 + self.classes)
         bias = nn.initializer.Assign(np.full(outputs, -0.5, np.float32))
@@ -151,7 +151,7 @@ class PPYolo(nn.Layer):
         boxes, scores, route = [], [], None
         for i, x in enumerate(features):
             if route is not None:
-                up = F.interpolate(self.ways[i - 1](route), scale_factor=2)
+                up = F.interpolate(self.branches[i - 1](route), scale_factor=2)
                 x = proa.concat([up, x], 1)
             route, tip = self.blocks[i](x)
             at = 6 * (2 - i)

@@ -96,7 +96,7 @@ class PostTrainingQuantization:
             ("batch_size", batch_size > 0, batch_size, "positive"),
             (
                 "one of batch_generator, sample_generator and data_loader",
-                sum(way is not None for way in given) == 1, given,
+                sum(source is not None for source in given) == 1, given,
                 "given, and no other",
             ),
         )  # fmt: skip
@@ -118,7 +118,7 @@ class PostTrainingQuantization:
         path = source / model_filename if model_filename else source
         self._network = LoadedNetwork(load(path, "PostTrainingQuantization"))
         self._names = [spec.name for spec in self._network.specs()]
-        self._ways, self._size, self._count = given, batch_size, batch_nums
+        self._sources, self._size, self._count = given, batch_size, batch_nums
         self._model: QuantizedModel | None = None
 
     def quantize(self) -> QuantizedModel:
@@ -142,7 +142,7 @@ class PostTrainingQuantization:
         model.save(save_model_path)
 
     def _batches(self) -> list[list[Any]]:
-        batch_generator, sample_generator, data_loader = self._ways
+        batch_generator, sample_generator, data_loader = self._sources
         found: Iterator[Sequence[Any]]
         if sample_generator is not None:
             found = self._gathered(map(self._ordered, sample_generator()))

@@ -149,7 +149,7 @@ class Search:
         name: Name of the search in its storage.
         maximize: Whether greater rewards are better.
         early_stop: ``median``, ``asha``, a pruner of optuna, or None: what `report` of
-            a trial asks (`median_stop` and `asha_stop` take settings).
+            a trial consults (`median_stop` and `asha_stop` take settings).
         constraint: Whether tokens may be tried; of our controllers alone.
         seed: Seed of a controller that is named.
 
@@ -299,7 +299,7 @@ class Search:
         if len(sampler.counted(self._study.get_trials(deepcopy=False))) >= steps:
             return None
         trial = self.ask()
-        # Another process may have asked at the same time.
+        # Another process may have proposed one at the same time.
         before = [
             other
             for other in sampler.counted(self._study.get_trials(deepcopy=False))

@@ -8,7 +8,7 @@
 // planes, one for each group, quarter of a vector and column modulo the stride, in which columns
 // follow each other: so a vector of any pixels is one load.
 //
-// Roof: per vector of results 9 dot products of 3 x 3 (of 12, as a row of four is empty) and about
+// Peak: per vector of results 9 dot products of 3 x 3 (of 12, as a row of four is empty) and about
 // 30 instructions that end it, of which two are issued a cycle.
 #include "proa/kernels/quant/depthwise_int8.h"
 
@@ -73,7 +73,7 @@ int64_t channel_at(int64_t place, const Channels& c) {
 }
 
 /// One or two output lines of one block.
-struct Lines {
+struct OutputLines {
   const DepthwiseInt8& d;
   const Channels channels;
   const uint8_t* rows[kMaxTaps];  // of x, channel 0 of the block in column 0
@@ -109,7 +109,7 @@ PROA_INLINE __m512i load_pixels(const uint8_t* p, int64_t step) {
 
 /// The same of columns that may not be there, and are then 0, from `column` on.
 template <int kPart>
-__m512i load_edge(const Lines& s, int64_t r, int64_t column) {
+__m512i load_edge(const OutputLines& s, int64_t r, int64_t column) {
   alignas(64) uint8_t bytes[kBlock] = {};
   for (int64_t i = 0; i < s.channels.pixels(); ++i, column += s.d.window.step_w)
     if (static_cast<uint64_t>(column) < static_cast<uint64_t>(s.d.width))
@@ -120,7 +120,7 @@ __m512i load_edge(const Lines& s, int64_t r, int64_t column) {
 
 /// Interleaves the pixels from column `column` on, as the next vector of each plane.
 template <int kPart, bool kWhole>
-PROA_INLINE void interleave(const Lines& s, int64_t groups, int64_t column, int8_t* to) {
+PROA_INLINE void interleave(const OutputLines& s, int64_t groups, int64_t column, int8_t* to) {
   for (int64_t g = 0; g < groups; ++g) {
     __m512i r[4];
 #pragma GCC unroll 4
@@ -142,8 +142,8 @@ PROA_INLINE void interleave(const Lines& s, int64_t groups, int64_t column, int8
 
 /// All planes of the columns that `count` pixels need, the first one's first tap in column `first`.
 template <int kPart>
-PROA_INLINE void interleave_columns(const Lines& s, int64_t groups, int64_t first, int64_t count,
-                                    int8_t* planes) {
+PROA_INLINE void interleave_columns(const OutputLines& s, int64_t groups, int64_t first,
+                                    int64_t count, int8_t* planes) {
   const DepthwiseWindow& w = s.d.window;
   constexpr int64_t kSome = kBlock / kPart;
   const int64_t reach = reach_of(w), width = s.d.width;
@@ -164,8 +164,8 @@ PROA_INLINE void interleave_columns(const Lines& s, int64_t groups, int64_t firs
 
 /// The sums of kCount vectors of kLines lines, whose first tap's column is at `from`.
 template <int kLines, int kCount>
-PROA_INLINE void sum_vectors(const Lines& s, int64_t taps_w, int64_t groups, const int8_t* from,
-                             __m512i (*acc)[kCount][kQuarters]) {
+PROA_INLINE void sum_vectors(const OutputLines& s, int64_t taps_w, int64_t groups,
+                             const int8_t* from, __m512i (*acc)[kCount][kQuarters]) {
 #pragma GCC unroll 2
   for (int l = 0; l < kLines; ++l)
 #pragma GCC unroll 2
@@ -202,7 +202,7 @@ bool is_straight(const Int8Epilogue& end) {
 
 /// Writes a vector, of `count` pixels.
 template <int kPart>
-PROA_INLINE void store_pixels(const Lines& s, __m512i all, int64_t count, int8_t* to) {
+PROA_INLINE void store_pixels(const OutputLines& s, __m512i all, int64_t count, int8_t* to) {
   const int64_t some = s.channels.some;
   if (kPart == 64 || (s.out_pixel == kPart && some == kPart)) {
     _mm512_mask_storeu_epi8(to, first_bytes(kPart == 64 ? some : count * kPart), all);
@@ -226,7 +226,8 @@ PROA_INLINE void store_pixels(const Lines& s, __m512i all, int64_t count, int8_t
 }
 
 /// The integers of contiguous int8 outputs.
-PROA_INLINE __m512i quantize(const Lines& s, const Int8Rounding& rounding, const __m512i* acc) {
+PROA_INLINE __m512i quantize(const OutputLines& s, const Int8Rounding& rounding,
+                             const __m512i* acc) {
   __m512i q[kQuarters];
   const Int8Estimate& e = s.estimate;
   if (e.limit > 0.0f) {
@@ -257,7 +258,7 @@ PROA_INLINE __m512i quantize(const Lines& s, const Int8Rounding& rounding, const
 }
 
 /// The same of any other outputs, written.
-PROA_NOINLINE void finish(const Lines& s, const __m512i* acc, int64_t row, int64_t count) {
+PROA_NOINLINE void finish(const OutputLines& s, const __m512i* acc, int64_t row, int64_t count) {
   alignas(64) int32_t tile[kBlock + kTileVecs * kLanes];  // with room to read past the end
   for (int v = 0; v < kQuarters; ++v) {
     alignas(64) int32_t lanes[16];
@@ -270,7 +271,7 @@ PROA_NOINLINE void finish(const Lines& s, const __m512i* acc, int64_t row, int64
 
 /// kCount vectors of each line, of `count` pixels from column j on.
 template <int kPart, int kLines, int kCount>
-PROA_INLINE void run_vectors(const Lines& s, int64_t taps_w, int64_t groups,
+PROA_INLINE void run_vectors(const OutputLines& s, int64_t taps_w, int64_t groups,
                              const Int8Rounding& rounding, const int8_t* from, int64_t j,
                              int64_t count) {
   constexpr int64_t kSome = kBlock / kPart;
@@ -295,7 +296,7 @@ PROA_INLINE void run_vectors(const Lines& s, int64_t taps_w, int64_t groups,
 /// Lines, as many columns at a time as are interleaved at once. The numbers of taps and groups are
 /// known to the compiler where the caller knows them.
 template <int kPart, int kLines>
-PROA_INLINE void run_lines(const Lines& s, int64_t taps_w, int64_t groups) {
+PROA_INLINE void run_lines(const OutputLines& s, int64_t taps_w, int64_t groups) {
   constexpr int64_t kSome = kBlock / kPart, kTile = kPixels * kSome;
   const DepthwiseInt8& d = s.d;
   const DepthwiseWindow& w = d.window;
@@ -317,7 +318,7 @@ PROA_INLINE void run_lines(const Lines& s, int64_t taps_w, int64_t groups) {
 }
 
 template <int kPart>
-void run_part(const Lines& s, int64_t lines) {
+void run_part(const OutputLines& s, int64_t lines) {
   const int64_t groups = groups_of(s.d.window), taps_w = s.d.window.taps_w;
   const bool plain = taps_w == 3 && groups == 1;
   if (lines == 2)
@@ -351,7 +352,7 @@ struct Ordered {
 };
 
 /// The rows of x from row `h` of image n on, those that are not there as zeros.
-void set_rows(int64_t n, int64_t h, Lines* s) {
+void set_rows(int64_t n, int64_t h, OutputLines* s) {
   alignas(64) static constexpr uint8_t kZeros[kBlock] = {};
   const DepthwiseInt8& d = s->d;
   const int64_t used = (lines_of(d.window) - 1) * d.window.step_h + d.window.taps_h;
@@ -422,22 +423,22 @@ void depthwise_int8(const Call& call, const DepthwiseInt8& d, const void* packed
       const int64_t at = block * kBlock;
       const uint8_t* const from = static_cast<const uint8_t*>(packed) + block * block_bytes(w);
       const int64_t row = (n * d.rows + line) * d.cols;
-      Lines s = {d,
-                 channels_of(d.channels, block),
-                 {},
-                 {},
-                 {},
-                 0,
-                 reinterpret_cast<const int8_t*>(from + kBlock * 4),
-                 reinterpret_cast<const int32_t*>(from),
-                 ordered.scale + at,
-                 ordered.shift + at,
-                 end.estimate,
-                 row,
-                 d.cols > 1 ? end.out.rows.at(row + 1) - end.out.rows.at(row) : 0,
-                 end,
-                 is_straight(end),
-                 end.act == Act::kHardSwish};
+      OutputLines s = {d,
+                       channels_of(d.channels, block),
+                       {},
+                       {},
+                       {},
+                       0,
+                       reinterpret_cast<const int8_t*>(from + kBlock * 4),
+                       reinterpret_cast<const int32_t*>(from),
+                       ordered.scale + at,
+                       ordered.shift + at,
+                       end.estimate,
+                       row,
+                       d.cols > 1 ? end.out.rows.at(row + 1) - end.out.rows.at(row) : 0,
+                       end,
+                       is_straight(end),
+                       end.act == Act::kHardSwish};
       s.estimate.scale = ordered.estimate_scale + at;
       s.estimate.shift = ordered.estimate_shift + at;
       s.plane = plane_vectors(w) * kBlock + kPadding;

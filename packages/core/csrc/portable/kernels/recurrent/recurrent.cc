@@ -1,7 +1,7 @@
 // A recurrent cell along a sequence: at each step one product of all states with the recurrent
 // weight (packed once, or by recurrent_pack if it is a constant), then the gates of each sample.
 // A weight of BF16 is multiplied by pairs where the CPU does: the states are rounded for the
-// product alone. Roof: a step of a few samples reads the weight once, from the cache that holds it.
+// product alone. Peak: a step of a few samples reads the weight once, from the cache that holds it.
 #include "proa/gen/attrs/recurrent.h"
 #include "proa/base/arith.h"
 #include "proa/kernels/recurrent/step.h"

@@ -84,16 +84,16 @@ void merge(void* acc, const void* other, int64_t n) {
 template <class Op>
 void row(void* acc, const void* p, int64_t n) {
   using A = typename Op::Acc;
-  constexpr int kWays = sizeof(A) == 16 ? 2 : 16;
+  constexpr int kPartials = sizeof(A) == 16 ? 2 : 16;
   const typename Op::In* x = static_cast<const typename Op::In*>(p);
-  A part[kWays];
-  init<Op>(part, kWays);
+  A part[kPartials];
+  init<Op>(part, kPartials);
   int64_t i = 0;
-  for (; i + kWays <= n; i += kWays) {
-    for (int k = 0; k < kWays; ++k) part[k] = Op::combine(part[k], Op::load(x[i + k]));
+  for (; i + kPartials <= n; i += kPartials) {
+    for (int k = 0; k < kPartials; ++k) part[k] = Op::combine(part[k], Op::load(x[i + k]));
   }
   for (; i < n; ++i) part[0] = Op::combine(part[0], Op::load(x[i]));
-  for (int half = kWays / 2; half > 0; half /= 2) {
+  for (int half = kPartials / 2; half > 0; half /= 2) {
     for (int k = 0; k < half; ++k) part[k] = Op::combine(part[k], part[k + half]);
   }
   merge<Op>(acc, part, 1);

@@ -67,7 +67,7 @@ PROA_INLINE void store_some(T* to, Vec<T> y, int64_t some) {
     store_n(to, y, some);
 }
 
-/// Writes a tile by way of memory.
+/// Writes a tile through memory.
 template <class T>
 PROA_INLINE void write_tile(const Job<T>& s, int64_t row, int64_t j, int64_t channel, int64_t last,
                             int skip, int count, int vecs, Vec<T> (*acc)[kVecs]) {

@@ -143,7 +143,7 @@ void finish_lines(const Job& s, const Block& at, int64_t channel, int64_t some, 
   }
 }
 
-/// The same by way of memory.
+/// The same through memory.
 void write_lines(const Job& s, const Block& at, int64_t channel, int64_t some, const Sums& sums) {
   alignas(64) float spare[kPixels * kLanes];
   const int64_t ld = s.writes ? s.pixel : kLanes;
@@ -260,7 +260,7 @@ bool finishes(const Convolution& c, DType dtype) {
   return c.end.out.dtype == dtype && c.end.residual.data == nullptr && finishes_vectors(end);
 }
 
-/// What writes its results by way of memory.
+/// What writes its results through memory.
 inline Job float_job(const Convolution& c, const PaddedInput& input, const float* packed,
                      const float* bias, const GemmOutput& end) {
   const MatrixRef& out = c.end.out;

@@ -21,7 +21,7 @@ symbol, the runtime does what Python does.
 If it is one, `jit.flow` records the functions as blocks. Both branches must leave the
 same kind of value in each variable that is live (`liveness`): equal Python values stay
 such, numbers that differ become tensors (`lattice`). The abstract values are known when
-the second branch has been recorded; if the first does not fit, both are recorded again.
+the second branch has been recorded; if the first does not fit, both are retraced.
 Early returns, `break` and `continue` become flags first (`early_exits`).
 
 Calls in rewritten code look up what to call (`calls`): users' functions and `forward`

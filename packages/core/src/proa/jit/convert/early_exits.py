@@ -98,7 +98,7 @@ class EarlyExits:
         return made
 
     def _move(self, node: ast.If, rest: list[ast.stmt]) -> list[ast.stmt]:
-        """Move what follows a branch to the way that continues, if one does not."""
+        """Move what follows a branch to the branch that continues, if one does not."""
         self.lenient.add(node)
         if _ends(node.body):
             node.orelse += rest

@@ -13,7 +13,7 @@ class RecordingState(threading.local):
     Attributes:
         depth: How many functions are being recorded, one by way of another.
         avals: The abstract values with which branches and loops were recorded, to begin
-            with when they are recorded again as a part of another.
+            with when they are retraced as a part of another.
         lost: Variables that a branch left without a value, each with the error to
             raise where it is read.
         logged: Code that was logged, if that was requested.

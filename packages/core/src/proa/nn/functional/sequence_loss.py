@@ -71,11 +71,11 @@ def _alignment_loss(
         ops.full(shape=[], value=_NEVER, dtype=log_p.dtype),
     )
     for t in range(1, steps):
-        ways = ops.stack(
+        paths = ops.stack(
             alpha, _shifted(alpha, 1), ops.add(_shifted(alpha, 2), skip), axis=0
         )
         new = ops.add(
-            ops.logsumexp(ways, axis=[0]), ops.select(emitted, axis=0, index=t)
+            ops.logsumexp(paths, axis=[0]), ops.select(emitted, axis=0, index=t)
         )
         inside = ops.unsqueeze(ops.greater_than(input_lengths, t), axis=[1])
         alpha = ops.where(inside, new, alpha)

@@ -1,4 +1,4 @@
-"""Recurrent networks: a cell along a sequence, one or both ways, in layers."""
+"""Recurrent networks: a cell along a sequence, in one or both directions, in layers."""
 
 from __future__ import annotations
 
@@ -328,17 +328,19 @@ class _RecurrentStack(LayerList, Generic[States]):
         sequence_length: Tensor | None = None,
     ) -> tuple[Tensor, States]:
         split = None if initial_states is None else self._split(initial_states)
-        ways = self.num_directions
+        directions = self.num_directions
         finals: list[Any] = []
         out = inputs
         for i, layer in enumerate(self):
             if i > 0 and self.dropout:
                 out = F.dropout(out, self.dropout, training=self.training)
-            own = None if split is None else split[i * ways : (i + 1) * ways]
-            if own is not None and ways == 1:
+            own = (
+                None if split is None else split[i * directions : (i + 1) * directions]
+            )
+            if own is not None and directions == 1:
                 own = own[0]
             out, final = layer(out, own, sequence_length)
-            finals += [final] if ways == 1 else list(final)
+            finals += [final] if directions == 1 else list(final)
         return out, tree_map(lambda *s: ops.stack(*s, axis=0), *finals)
 
     def flatten_parameters(self) -> None:

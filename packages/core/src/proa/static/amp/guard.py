@@ -34,7 +34,7 @@ def casting_where_marked(
 def fp16_guard() -> Iterator[None]:
     """Mark the operators recorded in the block as such that may run in 16 bits.
 
-    `cast_model_to_fp16` rewrites these alone, unless told otherwise, and so does an
+    `cast_model_to_fp16` rewrites these alone, unless set otherwise, and so does an
     optimizer of `decorate` that computes all in 16 bits. Eagerly, and for
     `proa.amp.auto_cast`, the mark means nothing.
     """
