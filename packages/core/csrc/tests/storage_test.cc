@@ -39,10 +39,8 @@ void check_poison() {
 #endif
 }
 
-}  // namespace
-
-int main() {
-  check_poison();
+/// Blocks are aligned, reused and counted.
+void check_blocks() {
   const int64_t before = proa::memory_stats().allocated;
   for (const size_t bytes : {size_t{0}, size_t{1}, size_t{64}, size_t{65}, size_t{1000},
                              size_t{1025}, size_t{4097}, size_t{1} << 20, (size_t{8} << 20) + 3}) {
@@ -63,7 +61,9 @@ int main() {
   check(proa::memory_stats().cached == 0, "empty_cache");
   proa::reset_peak();
   check(proa::memory_stats().peak == before, "reset_peak");
+}
 
+void check_storage() {
   Storage* storage = Storage::create(100);
   check(reinterpret_cast<uintptr_t>(storage->data()) % 64 == 0, "data alignment");
   check(storage->version() == 0 && storage->unique(), "a new storage");
@@ -79,7 +79,10 @@ int main() {
   check(borrowed->data() == own && borrowed->foreign(), "borrowed memory");
   borrowed->drop();
   check(freed == 1, "the deleter runs once");
+}
 
+void check_threads() {
+  const int64_t before = proa::memory_stats().allocated;
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([] {
@@ -97,7 +100,9 @@ int main() {
   }
   for (std::thread& thread : threads) thread.join();
   check(proa::memory_stats().allocated == before, "nothing lost by threads");
+}
 
+void check_refusal() {
   bool refused = false;
   try {
     size_t capacity = 0;
@@ -106,5 +111,15 @@ int main() {
     refused = e.kind() == proa::ErrorKind::kResourceExhausted;
   }
   check(refused, "a size beyond memory is a typed error");
+}
+
+}  // namespace
+
+int main() {
+  check_poison();
+  check_blocks();
+  check_storage();
+  check_threads();
+  check_refusal();
   return 0;
 }

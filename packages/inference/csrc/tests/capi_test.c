@@ -61,7 +61,7 @@ static int test_loop(const char* path, const float* want, size_t count) {
   return 0;
 }
 
-int main(int argc, char** argv) {
+static int test_errors(void) {
   CHECK(proa_abi_version() == PROA_INFERENCE_ABI);
   proa_predictor* p = NULL;
   CHECK(proa_predictor_load("/no/such/file.proa", 1, &p) != PROA_OK && p == NULL);
@@ -70,14 +70,13 @@ int main(int argc, char** argv) {
   CHECK(proa_predictor_load(NULL, 1, &p) == PROA_INVALID_ARGUMENT);
   CHECK(proa_predictor_load("x", 1, NULL) == PROA_INVALID_ARGUMENT);
   proa_predictor_free(NULL);
-  if (argc < 4) return 0; /* without a model only the errors are tested */
+  return 0;
+}
 
-  size_t n_in = 0, n_out = 0;
-  float* input = read_floats(argv[2], &n_in);
-  float* want = read_floats(argv[3], &n_out);
-  CHECK(input != NULL && want != NULL && n_in > 0 && n_out > 0);
-
-  CHECK(proa_predictor_load(argv[1], 1, &p) == PROA_OK && p != NULL);
+/* Loads the model, whose inputs and outputs are those that were stated. */
+static int test_load(const char* path, proa_predictor** p_out) {
+  CHECK(proa_predictor_load(path, 1, p_out) == PROA_OK && *p_out != NULL);
+  proa_predictor* p = *p_out;
   CHECK(proa_input_count(p) == 1 && proa_output_count(p) == 2);
   CHECK(strcmp(proa_input_name(p, 0), "x") == 0 && strcmp(proa_output_name(p, 0), "y") == 0);
   CHECK(proa_input_name(p, 1) == NULL && proa_output_name(p, -1) == NULL);
@@ -87,12 +86,42 @@ int main(int argc, char** argv) {
   CHECK(proa_input_spec(p, 5, &spec) == PROA_INVALID_ARGUMENT);
 
   /* the model is in memory: its file may be emptied, as `cp new model` does first */
-  FILE* emptied = fopen(argv[1], "wb");
+  FILE* emptied = fopen(path, "wb");
   CHECK(emptied != NULL && fclose(emptied) == 0);
   proa_predictor* none = NULL;
-  CHECK(proa_predictor_load(argv[1], 1, &none) == PROA_BAD_MODEL && none == NULL);
+  CHECK(proa_predictor_load(path, 1, &none) == PROA_BAD_MODEL && none == NULL);
   CHECK(strstr(proa_last_error(), "empty") != NULL);
+  return 0;
+}
 
+/* Wrong input is refused, and the predictor still runs, into `out`. */
+static int test_wrong_input(proa_predictor* clone, const proa_array* in, proa_array* out) {
+  proa_array wrong = *in;
+  wrong.shape[1] = 5;
+  CHECK(proa_predictor_run(clone, &wrong, out) == PROA_INVALID_ARGUMENT);
+  CHECK(strstr(proa_last_error(), "x") != NULL);
+  wrong = *in;
+  wrong.rank = 99;
+  CHECK(proa_predictor_run(clone, &wrong, out) == PROA_INVALID_ARGUMENT);
+  wrong = *in;
+  wrong.data = NULL;
+  CHECK(proa_predictor_run(clone, &wrong, out) == PROA_INVALID_ARGUMENT);
+  CHECK(proa_predictor_run(clone, NULL, out) == PROA_INVALID_ARGUMENT);
+  CHECK(proa_predictor_run(clone, in, out) == PROA_OK);
+  return 0;
+}
+
+int main(int argc, char** argv) {
+  CHECK(test_errors() == 0);
+  if (argc < 4) return 0; /* without a model only the errors are tested */
+
+  size_t n_in = 0, n_out = 0;
+  float* input = read_floats(argv[2], &n_in);
+  float* want = read_floats(argv[3], &n_out);
+  CHECK(input != NULL && want != NULL && n_in > 0 && n_out > 0);
+
+  proa_predictor* p = NULL;
+  CHECK(test_load(argv[1], &p) == 0);
   proa_array in = {input, PROA_FLOAT32, 2, {(int64_t)n_in / 6, 6}};
   proa_array out[2];
   memset(out, 0, sizeof(out));
@@ -111,19 +140,7 @@ int main(int argc, char** argv) {
   CHECK(proa_predictor_run(clone, &in, out) == PROA_OK && out[0].data == mine);
   CHECK(close_to(mine, want, n_out));
 
-  /* wrong input is refused, and the predictor still runs */
-  proa_array wrong = in;
-  wrong.shape[1] = 5;
-  CHECK(proa_predictor_run(clone, &wrong, out) == PROA_INVALID_ARGUMENT);
-  CHECK(strstr(proa_last_error(), "x") != NULL);
-  wrong = in;
-  wrong.rank = 99;
-  CHECK(proa_predictor_run(clone, &wrong, out) == PROA_INVALID_ARGUMENT);
-  wrong = in;
-  wrong.data = NULL;
-  CHECK(proa_predictor_run(clone, &wrong, out) == PROA_INVALID_ARGUMENT);
-  CHECK(proa_predictor_run(clone, NULL, out) == PROA_INVALID_ARGUMENT);
-  CHECK(proa_predictor_run(clone, &in, out) == PROA_OK && close_to(mine, want, n_out));
+  CHECK(test_wrong_input(clone, &in, out) == 0 && close_to(mine, want, n_out));
   proa_predictor_free(clone);
   free(mine);
   free(input);

@@ -63,23 +63,13 @@ def train(model, parameters, loss_of, x, y, epochs):
             opt.clear_grad()
 
 
-def test_a_program_of_paddleslim_trains_once_and_exports(tmp_path):
-    paddle.seed(0)
-    x, y = waves(640)
-    held_x, held_y = waves(900)[0][640:], waves(900)[1][640:]
-    teacher, model = Model(), Model()
-
-    def teach(epoch, image, label):
-        return F.cross_entropy(teacher(image), label)
-
-    train(teacher, teacher.parameters(), teach, x, y, 6)
-    model.set_state_dict(teacher.state_dict())
-
+def once_for_all(model, teacher, images):
+    """The model as a supernet that learns from the teacher, too."""
     sp_net_config = supernet(kernel_size=(1, 3), expand_ratio=[0.25, 0.5, 1.0])
     sp_model = Convert(sp_net_config).convert(model)
     run_config = RunConfig(
         train_batch_size=64,
-        total_images=len(x),
+        total_images=images,
         n_epochs=[[1], [3, 12]],
         dynamic_batch_size=[1, 1],
         elastic_depth=None,
@@ -95,7 +85,22 @@ def test_a_program_of_paddleslim_trains_once_and_exports(tmp_path):
     distill_config = distill_config._replace(
         mapping_op="linear", mapping_layers=["fc1"]
     )
-    ofa_model = OFA(sp_model, run_config, distill_config=distill_config)
+    return OFA(sp_model, run_config, distill_config=distill_config)
+
+
+def test_a_program_of_paddleslim_trains_once_and_exports(tmp_path):
+    paddle.seed(0)
+    x, y = waves(640)
+    held_x, held_y = waves(900)[0][640:], waves(900)[1][640:]
+    teacher, model = Model(), Model()
+
+    def teach(epoch, image, label):
+        return F.cross_entropy(teacher(image), label)
+
+    train(teacher, teacher.parameters(), teach, x, y, 6)
+    model.set_state_dict(teacher.state_dict())
+
+    ofa_model = once_for_all(model, teacher, len(x))
     assert ofa_model.elastic_order == ["kernel_size", "width"]
     seen = {}
 

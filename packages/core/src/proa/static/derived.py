@@ -8,6 +8,7 @@ from typing import Any
 from proa._core import Tensor
 from proa.base.random import next_key
 from proa.errors import InvalidArgumentError
+from proa.ir.attributes import row_of
 from proa.ir.flow import is_flow
 from proa.ir.program import Node, Value
 from proa.ir.program import Program as Graph
@@ -55,7 +56,7 @@ class Derived:
     def make(self, run: StartupRun) -> Tensor:
         """The value, of what a startup program's run has made so far."""
         for node in self._graph.main.nodes:
-            if node.attrs.get("seed") == DRAWN:
+            if row_of(node.op).random and node.attrs.get("seed") == DRAWN:
                 draw = (self._key, node.attrs["offset"])
                 if draw not in run.keys:
                     run.keys[draw] = next_key(_count(node))

@@ -88,7 +88,7 @@ Strides strides_of(const Job& j) {
 /// Rows of sums of one part.
 int64_t sum_rows(const Job& j) { return j.direct ? j.window : j.c.outs; }
 
-void set_frames(Job* j) {
+void set_layouts(Job* j) {
   const Convolution& c = j->c;
   const bool few = c.depth < 16, pairs = multiplies_bf16_pairs(j->dy.dtype);
   const bool contiguous = c.tap_w == 1 && c.x.shape[1] == c.depth;
@@ -138,7 +138,7 @@ Job job_of(const Call& call) {
   j.dy = call.in[1];
   j.c = forward_convolution(call.in[0], call.out[0], j.dy, a);
   j.c.kernels.dtype = j.dy.dtype;
-  set_frames(&j);
+  set_layouts(&j);
   const Micro& micro = j.micro();
   j.size = micro.size;
   j.lanes = micro.lanes;
