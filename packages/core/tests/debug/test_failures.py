@@ -21,7 +21,7 @@ CALLS: dict[str, tuple[Callable[[], Any], str, str]] = {
     ),
     "add": (
         lambda: ones([2, 3]) + ones([4]),
-        "expected shapes that broadcast, got shape=(2, 3), y.shape=(4,)",
+        "expected shapes that broadcast, got x.shape=(2, 3), y.shape=(4,)",
         "(x float32 (2, 3), y float32 (4,))",
     ),
     "reshape": (
@@ -65,6 +65,25 @@ UNMET: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: raw.conv2d(ones([1, 8, 4, 4]), ones([6, 2, 3, 3]), groups=3),
         "[conv2d] expected in_channels divisible by groups, got in_channels=8, "
         "groups=3",
+    ),
+    "conv2d groups": (
+        lambda: F.conv2d(ones([1, 8, 4, 4]), ones([6, 2, 3, 3]), groups=3),
+        "[conv2d] expected in_channels divisible by groups, got in_channels=8, "
+        "groups=3",
+    ),
+    "conv1d kernels": (
+        lambda: F.conv1d(ones([1, 8, 4]), ones([6, 3, 3]), groups=2),
+        "[conv1d] expected in_channels equal to groups * weight.shape[1], got "
+        "in_channels=8, groups=2, weight.shape[1]=3",
+    ),
+    "conv2d_transpose kernels": (
+        lambda: F.conv2d_transpose(ones([1, 8, 4, 4]), ones([6, 3, 3, 3])),
+        "[conv2d_transpose] expected in_channels equal to weight.shape[0], got "
+        "in_channels=8, weight.shape[0]=6",
+    ),
+    "where": (
+        lambda: proa.where(ones([2, 3]) > 0, ones([2, 1]), ones([4])),
+        "[where] expected shapes that broadcast, got shape=(2, 3), y.shape=(4,)",
     ),
     "conv2d out_channels": (
         lambda: F.conv2d(ones([1, 4, 4, 4]), ones([3, 2, 3, 3]), groups=2),

@@ -64,7 +64,7 @@ BY_RULE: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "broadcast": (
         lambda: ones([2, 3]) * ones([2]),
-        "expected shapes that broadcast, got shape=(2, 3), y.shape=(2,)",
+        "expected shapes that broadcast, got x.shape=(2, 3), y.shape=(2,)",
     ),
     "broadcast_channels": (
         lambda: raw.broadcast_channels(ones([4]), ones([2, 3, 5])),

@@ -51,7 +51,9 @@ Status shape_broadcast(const Call& c) {
   for (int i = 1; i < c.n_in; ++i) {
     View previous = out;
     const bool fits = broadcast_leading(previous, previous.rank, c.in[i], c.in[i].rank, &out);
-    PROA_EXPECT(c, fits, "shapes that broadcast", named("shape", previous), shape_of(c, i));
+    // Of more than two arrays, the shape of those before.
+    PROA_EXPECT(c, fits, "shapes that broadcast",
+                i == 1 ? shape_of(c, 0) : named("shape", previous), shape_of(c, i));
   }
   // A condition may have another dtype than both branches; what is promoted has one.
   for (int i = 2; i < c.n_in; ++i) PROA_TRY(check_dtypes(c, 1, i));

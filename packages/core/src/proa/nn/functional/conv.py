@@ -44,6 +44,21 @@ def _checked(where: str, weight: Tensor, groups: int, axes: int) -> list[int]:
     return shape
 
 
+def _check_channels(where: str, channels: int, weight: Tensor, groups: int) -> None:
+    """Channels of a convolution's input, -1 if unknown, are those of its kernels."""
+    got = f"in_channels={channels}, groups={groups}"
+    if channels >= 0 and channels % groups:
+        raise ShapeError(
+            f"[{where}] expected in_channels divisible by groups, got {got}"
+        )
+    per_group = weight.shape[1]
+    if channels not in (-1, per_group * groups):
+        raise ShapeError(
+            f"[{where}] expected in_channels equal to groups * weight.shape[1], got "
+            f"{got}, weight.shape[1]={per_group}"
+        )
+
+
 def _depth_as_channels(
     x: Tensor, size: int, stride: int, padding: list[int], dilation: int
 ) -> tuple[Tensor, int]:
@@ -70,10 +85,9 @@ def _conv(
     axes: int,
 ) -> Tensor:
     image = channels_first(x, data_format, where, axes)
-    _, per_group, *kernel = _checked(where, weight, groups, axes)
+    _, _, *kernel = _checked(where, weight, groups, axes)
     _, channels, *size = image.shape
-    if channels not in (-1, per_group * groups):
-        raise ShapeError(where, f"x must have {per_group * groups} channels", x.shape)
+    _check_channels(where, channels, weight, groups)
     _, steps, border, gaps = placement(
         where, size, kernel, stride, padding, dilation, data_format
     )
@@ -253,10 +267,13 @@ def _conv_transpose(
     axes: int,
 ) -> Tensor:
     image = channels_first(x, data_format, where, axes)
-    wanted, _, *kernel = _checked(where, weight, groups, axes)
+    inputs, _, *kernel = _checked(where, weight, groups, axes)
     _, channels, *size = image.shape
-    if channels not in (-1, wanted):
-        raise ShapeError(where, f"x must have {wanted} channels", x.shape)
+    if channels not in (-1, inputs):
+        raise ShapeError(
+            f"[{where}] expected in_channels equal to weight.shape[0], got "
+            f"in_channels={channels}, weight.shape[0]={inputs}"
+        )
     _, steps, border, gaps = placement(
         where, size, kernel, stride, padding, dilation, data_format
     )
