@@ -108,7 +108,7 @@ def native_packages() -> list[str]:
 
 def cpp_files() -> list[str]:
     listing = subprocess.run(
-        ["git", "ls-files", "*.h", "*.cc", "*.c", "*.cpp", "*.inc"],
+        ["git", "ls-files", "*.h", "*.cc", "*.c", "*.hpp", "*.inc"],
         cwd=ROOT, capture_output=True, text=True, check=True,
     )  # fmt: skip
     return [name for name in listing.stdout.split() if (ROOT / name).exists()]

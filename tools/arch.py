@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 
-LINES = {".py": 500, ".cc": 600, ".h": 600, ".c": 600, ".inc": 600}
+LINES = {".py": 500, **dict.fromkeys((".cc", ".h", ".hpp", ".c", ".inc"), 600)}
 FUNCTION_LINES = 60
 MARKDOWN_COLUMNS = 120  # of sentences; ruff and clang-format see to the lines of code
 VAGUE_NAMES = {"util", "utils", "misc", "common", "helper", "helpers", "stuff"}

@@ -24,8 +24,18 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 GLOSSARY = "docs/glossary.md"
 IDENTIFIERS, PHRASES = "Words to avoid in identifiers", "Phrases to avoid"
-CODE = (".cc", ".h", ".c", ".inc")
-SUFFIXES = (".py", ".pyi", ".md", *CODE)
+CODE = (".cc", ".h", ".c", ".hpp", ".inc", ".go", ".java")
+SUFFIXES = (
+    ".py",
+    ".pyi",
+    ".md",
+    ".R",
+    ".cmake",
+    "CMakeLists.txt",
+    ".toml",
+    ".proto",
+    *CODE,
+)
 # These name the words themselves.
 EXEMPT = (GLOSSARY, "docs/style.md", "tools/tests/test_words.py")
 

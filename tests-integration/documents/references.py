@@ -159,8 +159,8 @@ def _generated() -> frozenset[str]:
 @cache
 def words_of_the_code() -> frozenset[str]:
     """Every word of the sources, to find identifiers in."""
-    suffixes = (".py", ".pyi", ".cc", ".h", ".c", ".inc", ".toml", ".cmake", ".txt",
-                ".yml", ".proto", ".go", ".java", ".R")  # fmt: skip
+    suffixes = (".py", ".pyi", ".cc", ".h", ".hpp", ".c", ".inc", ".toml", ".cmake",
+                ".txt", ".yml", ".proto", ".go", ".java", ".R")  # fmt: skip
     found: set[str] = set()
     for name in tracked():
         if name.endswith(suffixes) and not name.startswith(HERE):

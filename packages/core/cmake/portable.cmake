@@ -51,7 +51,7 @@ set(PROA_SECTION_FLAGS -ffunction-sections -fdata-sections -fvisibility=hidden
     -fvisibility-inlines-hidden)
 
 function(proa_link_headers directory)
-  # "proa/base/view.h" lies in csrc/portable/base; the links make the one from the other.
+  # "proa/base/view.h" is in csrc/portable/base; the links make the one from the other.
   file(MAKE_DIRECTORY ${directory}/proa)
   foreach(name base simd kernels shapes model exec)
     if(NOT EXISTS ${directory}/proa/${name})
@@ -85,7 +85,7 @@ function(proa_native_isas result)
             CMAKE_FLAGS -DINCLUDE_DIRECTORIES=${folder}/include -DCMAKE_CXX_STANDARD=17
             COMPILE_OUTPUT_VARIABLE log RUN_OUTPUT_VARIABLE isa)
     if(NOT compiled OR NOT status EQUAL 0)
-      message(FATAL_ERROR "[proa] expected a program that tells the CPU's instruction set, got:\n${log}")
+      message(FATAL_ERROR "[proa] expected a program that prints the CPU's instruction set, got:\n${log}")
     endif()
     set(PROA_NATIVE_ISA ${isa} CACHE INTERNAL "The best instruction set of this machine")
     message(STATUS "PROA_ISAS=native is ${isa}")

@@ -41,14 +41,14 @@ public final class Checks {
         boolean[] right = new boolean[threads.length];
         for (int i = 0; i < threads.length; i++) {
             int index = i;
-            Predictor twin = predictor.copy();
+            Predictor copy = predictor.copy();
             threads[i] = new Thread(() -> {
                 right[index] = true;
                 for (int rows = 1; rows < 30; rows++) {
-                    Tensor y = twin.run(ones(rows)).get("y");
+                    Tensor y = copy.run(ones(rows)).get("y");
                     right[index] &= y.shape()[0] == rows && y.floats()[3 * rows - 1] == want[2];
                 }
-                twin.close();
+                copy.close();
             });
             threads[i].start();
         }

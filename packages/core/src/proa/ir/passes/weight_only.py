@@ -15,7 +15,7 @@ def fuse_weight_only(program: Program) -> bool:
 
     1. linear(x, dequantize(w, scale), bias) with a constant w of int8, and scale for a
        column or for all -> linear_weight_only of 8 bits.
-    2. linear(x, v, bias) with v what `proa_slim` unpacks from bytes of two integers,
+    2. linear(x, v, bias) with v unpacked from constant bytes of two integers each,
        (concat(bytes & 15, bytes // 16) - 8) * scale in groups along the input ->
        linear_weight_only of 4 bits, of groups with an even number of members.
 
