@@ -58,11 +58,13 @@ def selection_of(models: Sequence[str | PathLike[str]]) -> Selection:
 
 def _uses_winograd(node: Node) -> bool:
     from proa.runtime import suits_winograd
+    from proa.schema import ROWS
 
-    weight = node.inputs[1] if node.op.startswith("conv2d") else None
-    if weight is None:
+    row, attrs = ROWS.get(node.op), node.attrs
+    if row is None or row.family != "conv" or "groups" not in attrs:
         return False
-    attrs = node.attrs
+    weight = node.inputs[1]
+    assert weight is not None
     return suits_winograd(
         weight.dtype, weight.shape, attrs["stride"], attrs["dilation"], attrs["groups"]
     )
