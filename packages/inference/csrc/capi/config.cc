@@ -233,8 +233,9 @@ PROA_EXPORT proa_status proa_config_enable_bf16(proa_config* config) {
   return guarded("proa_config_enable_bf16", [&] {
     if (!proa::has_bf16_dots()) {
       throw EngineError(Status::kUnimplemented,
-                        "[proa_config_enable_bf16] expected a CPU with AVX512_BF16 (and not "
-                        "PROA_BF16=off), got one that widens bfloat16 to float32");
+                        "[proa_config_enable_bf16] expected a CPU with AVX512_BF16 (and neither "
+                        "PROA_BF16=off nor a PROA_ISA below avx512), got one that widens bfloat16 "
+                        "to float32");
     }
     config->bf16 = true;
   });

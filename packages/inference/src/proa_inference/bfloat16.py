@@ -65,7 +65,8 @@ def require_bfloat16(where: str) -> None:
     """Raise PreconditionNotMetError unless products of bfloat16 are fast here."""
     if not multiplies_bfloat16():
         raise PreconditionNotMetError(
-            f"[{where}] expected a CPU with AVX512_BF16 (and not PROA_BF16=off), got "
-            "one that widens bfloat16 to float32, which is slower than float32; "
-            "PROA_BF16=emulate in the environment emulates it for tests"
+            f"[{where}] expected a CPU with AVX512_BF16 (and neither PROA_BF16=off "
+            "nor a PROA_ISA below avx512), got one that widens bfloat16 to float32, "
+            "which is slower than float32; PROA_BF16=emulate in the environment "
+            "emulates it for tests"
         )
