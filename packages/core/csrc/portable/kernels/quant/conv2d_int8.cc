@@ -191,6 +191,7 @@ void run_groups(const Call& c, const Geometry& g, const PaddedInput& f, const ui
   p.patches = {a.stride[1] * f.pixel * kSize, g.w.taps_h, g.w.runs, a.dilation[0] * f.row * kSize,
                a.dilation[1] * f.pixel * kSize};
   p.run = g.w.run_units();
+  p.is_whole = true;
   for (int64_t i = 0; i < g.groups; ++i, packed += int8_packed_size(g.w)) {
     const int64_t first = i * g.w.outs;
     Int8Epilogue part = end;

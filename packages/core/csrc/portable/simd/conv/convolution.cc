@@ -113,9 +113,22 @@ View one_image(const View& x, int64_t n) {
   return one;
 }
 
+/// True if a band is an image, whose lines use a panel of weights in turn: then tiles of AMX load
+/// it from the third-level cache once. In larger batches that pays for large weights alone.
+bool bands_are_images(const Convolution& c, size_t image) {
+  if (is_depthwise(c) || !choose_micro_kernel(c).takes_rows()) return false;
+  const auto fit = static_cast<size_t>(caches().uncached_chunk);
+  if (c.x.shape[0] < kSlots / 2) return image <= 2 * fit;
+  return image <= fit && k_units(c) * c.outs * 4 > caches().uncached_chunk;
+}
+
 Bands choose_bands(const Convolution& c) {
   const View one = one_image(c.x, 0);
   const bool pairs = uses_pairs(c);
+  const size_t image = padded_bytes(one, band_region(c, 0, c.rows), pairs);
+  if (bands_are_images(c, image)) {  // of few, each is split over threads
+    return {c.rows, c.x.shape[0] < kSlots / 2 ? 1 : kSlots / 2, align64(image)};
+  }
   const int64_t all = c.x.shape[0] * c.rows, line = c.cols * c.groups * c.outs * k_units(c);
   const auto first = static_cast<int64_t>(padded_bytes(one, band_region(c, 0, 1), pairs));
   const auto more = static_cast<int64_t>(padded_bytes(one, band_region(c, 0, 2), pairs)) - first;
@@ -328,6 +341,7 @@ void run_patches(const Call& call, const Job& s) {
   p.run = s.run;
   p.first = s.first * c.cols;
   p.prefetch = s.prefetch;
+  p.is_whole = s.images == c.x.shape[0] && s.rows == c.rows;
   p.g.micro = &s.micro;
   p.g.m = s.images * s.rows * c.cols;
   p.g.n = c.outs;
@@ -430,6 +444,7 @@ void run_group(const Call& call, const Convolution& c, Job s, int64_t group, int
 Prefetch after_band(const Convolution& c, int64_t n, int64_t line, int64_t lines) {
   const int64_t row = (line + lines) * c.step_h - c.top + (c.taps_h - 1) * c.tap_h;
   const auto size = static_cast<int64_t>(size_of(c.x.dtype));
+  if (!kSmallBuild && row >= c.x.shape[2]) return {};
   Prefetch f = {c.x.as<const uint8_t>() + (n * c.x.stride[0] + row * c.x.stride[2]) * size,
                 lines * c.step_h * c.x.stride[2] * size};
   const bool apart = c.taps_h * c.taps_w == 1 && c.x.stride[3] > c.x.shape[1];

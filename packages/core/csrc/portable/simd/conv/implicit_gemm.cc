@@ -13,7 +13,8 @@ namespace {
 constexpr int64_t kTasks = 8;
 
 struct Tiling {
-  int height;        // patches in a tile
+  int height;        // patches in a tile, of one line
+  int lines;         // of patches in a tile: 2 where a register of AMX holds all of one
   int64_t per_line;  // tiles
   int64_t tiles, panels, width;
   int64_t chunk, chunks;            // tiles of a task
@@ -21,36 +22,54 @@ struct Tiling {
   int64_t panel_strip;              // panels used by a tile in sequence
   int64_t k;                        // of a window
   int64_t prefetch, prefetch_step;  // bytes per tile, and per step of k
-  bool prefetches_c;                // prefetch the rows of c that the next tile writes
+  bool prefetches_c;                // prefetch the rows of c that the next tile writes,
+  bool prefetches_b;                // or the next strip of panels
 };
 
 /// Chooses what to prefetch: the next rows of c if results are contiguous and more than the input
 /// still to be read, since a tile would otherwise stall on them; else the input.
 void set_prefetch(const PatchGemm& p, Tiling* c) {
+  if (c->prefetches_b) {
+    c->prefetch = c->width * c->k * p.g.micro->size / min(c->chunk, c->tiles);
+    c->prefetch_step = ceil_div(c->prefetch, max(c->k, 1));
+    return;
+  }
   const bool dense =
       p.g.out.c != nullptr && p.g.out.ldc == p.g.n && (p.lines == nullptr || p.lines->uniform());
   const bool in_order = c->panel_strip >= c->panels && c->groups == 1;
-  int64_t own = dense ? c->height * p.g.n * p.g.micro->size : 0;
-  if (p.dense_out != nullptr) own = c->height * p.out_row;
+  const int64_t rows = c->height * c->lines;
+  int64_t own = dense ? rows * p.g.n * p.g.micro->size : 0;
+  if (p.dense_out != nullptr) own = rows * p.out_row;
   if (!in_order) own = 0;
   c->prefetches_c = !kSmallBuild && own > 0 && own >= p.prefetch.bytes / c->tiles;
   c->prefetch = c->prefetches_c ? own / c->panels : p.prefetch.bytes / (c->tiles * c->panels);
   c->prefetch_step = c->prefetch / max(c->k, 1);
 }
 
+/// True if a tile is two lines, which use a panel of weights as often as it is loaded for one.
+bool joins_lines(const PatchGemm& p) {
+  return p.g.micro->takes_rows() && p.cols <= kAmxRows / 2 && p.rows > 1 &&
+         (p.lines == nullptr || p.lines->uniform());
+}
+
 Tiling cut(const PatchGemm& p) {
   Tiling c;
   c.height = p.g.micro->height(ceil_div(p.cols, ceil_div(p.cols, p.g.micro->rows)));
+  c.lines = joins_lines(p) ? 2 : 1;
+  if (c.lines > 1) c.height = static_cast<int>(p.cols);
   c.per_line = ceil_div(p.cols, c.height);
   c.tiles = p.g.m / p.cols * c.per_line;
+  if (c.lines > 1) c.tiles = p.g.m / (p.cols * p.rows) * ceil_div(p.rows, c.lines);
   c.width = kTileVecs * p.g.micro->lanes;
   c.panels = ceil_div(p.g.n, c.width);
   c.k = p.patches.taps_h * p.patches.taps_w * p.run;
   c.panel_strip = max(caches().panel_strip / max(c.k * c.width * 4, 1), 1);
-  const int64_t work = max(c.height * c.k * c.width, 1) * c.panels;  // of a tile
+  const int64_t work = max(c.height * c.lines * c.k * c.width, 1) * c.panels;  // of a tile
+  const int64_t weight = c.panels * c.width * c.k * p.g.micro->size;
   const bool uncached =
-      !kSmallBuild && c.panels * c.width * c.k * p.g.micro->size > caches().uncached_weight;
-  const int64_t bytes = max(c.height * p.patches.row * p.patches.taps_h, 1);
+      !kSmallBuild && weight > (p.is_whole && p.g.micro->takes_rows() ? caches().amx_weight
+                                                                      : caches().uncached_weight);
+  const int64_t bytes = max(c.height * p.patches.row * (p.patches.taps_h + c.lines - 1), 1);
   const int64_t fit = (uncached ? caches().uncached_chunk : caches().patch_chunk) / bytes;
   const int64_t even =
       uncached ? c.tiles : max(ceil_div(c.tiles, kTasks), ceil_div(kGemmTaskMacs, work));
@@ -59,6 +78,9 @@ Tiling cut(const PatchGemm& p) {
   c.groups = c.chunks >= kTasks ? 1 : ceil_div(kTasks, c.chunks);
   c.groups = max(min(min(c.groups, c.panels), c.chunk * work / kGemmTaskMacs), 1);
   c.group = ceil_div(c.panels, c.groups);
+  c.prefetches_b = uncached && p.is_whole && p.g.micro->takes_rows();
+  if (c.prefetches_b)
+    c.panel_strip = max(caches().amx_strip / max(c.k * c.width * p.g.micro->size, 1), 1);
   set_prefetch(p, &c);
   return c;
 }
@@ -90,13 +112,46 @@ void run_int8_tile(const Gemm& g, int height, int vecs, const Tile& t, const Pat
                      col, cols);
 }
 
+/// Which tile: its lines of patches, the first of which is `row`, its number, and its panel.
+struct Selected {
+  int64_t lines, row, tile, panel;
+};
+
+/// The patches of the tile, and what is prefetched while it is computed.
+Patches patches_of(const PatchGemm& p, const Tiling& cut, const Tile& t, const Selected& s) {
+  const int64_t size = p.g.micro->size, rows = cut.height * cut.lines;
+  Patches patches = p.patches;
+  if (s.lines > 1) {
+    patches.top = cut.height;
+    patches.bottom = p.line;
+  }
+  if (cut.prefetch == 0) return patches;
+  const int64_t skip = s.panel * cut.prefetch;
+  if (cut.prefetches_b) {
+    const int64_t next = s.panel + cut.panel_strip;
+    if (next >= cut.panels) return patches;
+    patches.prefetch = static_cast<const char*>(p.g.packed) + next * cut.width * cut.k * size +
+                       s.tile % cut.chunk * cut.prefetch;
+  } else if (cut.prefetches_c && p.dense_out != nullptr) {
+    patches.prefetch = static_cast<const char*>(p.dense_out) + (s.row + rows) * p.out_row + skip;
+  } else if (cut.prefetches_c) {
+    patches.prefetch =
+        static_cast<const char*>(t.c) + (rows * p.g.out.ldc - s.panel * cut.width) * size + skip;
+  } else {
+    patches.prefetch = p.prefetch.at(s.tile * cut.panels * cut.prefetch + skip);
+  }
+  patches.prefetch_step = cut.prefetch_step;
+  return patches;
+}
+
 /// Multiplies the patches of tile `tile`, which start at `at`, by panel `panel`.
 void run_tile_at(const PatchGemm& p, const Tiling& cut, const Position& at, int64_t tile,
                  int64_t panel, AmxState* amx) {
   const Gemm& g = p.g;
   const int64_t size = g.micro->size, lanes = g.micro->lanes, col = panel * cut.width;
   const int64_t row = p.first + (at.n * p.rows + at.i) * p.cols + at.j;
-  const int count = static_cast<int>(min(p.cols - at.j, cut.height)),
+  const int64_t lines = min(p.rows - at.i, cut.lines);
+  const int count = static_cast<int>(min(p.cols - at.j, cut.height) * lines),
             height = g.micro->height(count);
   const int cols = static_cast<int>(min(g.n - col, cut.width));
   const int vecs = cols <= lanes ? 1 : kTileVecs;
@@ -114,16 +169,7 @@ void run_tile_at(const PatchGemm& p, const Tiling& cut, const Position& at, int6
   t.count = count;
   t.amx = amx;
   t.last = static_cast<int>(cols - (vecs - 1) * lanes);
-  Patches patches = p.patches;
-  if (cut.prefetch > 0) {
-    const int64_t next = (cut.height * g.out.ldc - col) * size + panel * cut.prefetch;
-    patches.prefetch_step = cut.prefetch_step;
-    patches.prefetch = p.prefetch.at((tile * cut.panels + panel) * cut.prefetch);
-    if (cut.prefetches_c) patches.prefetch = static_cast<const char*>(t.c) + next;
-    if (cut.prefetches_c && p.dense_out != nullptr)
-      patches.prefetch = static_cast<const char*>(p.dense_out) + (row + cut.height) * p.out_row +
-                         panel * cut.prefetch;
-  }
+  const Patches patches = patches_of(p, cut, t, {lines, row, tile, panel});
   TileEnd end;
   const bool ends = !kSmallBuild && g.out.clamps && g.out.c != nullptr &&
                     g.micro->run_patches == kMicroF32.run_patches;
@@ -159,8 +205,10 @@ void implicit_gemm(const Call& call, const PatchGemm& product) {
     for (int64_t task = begin; task < end; ++task) {
       const int64_t chunk = task / c.groups, group = task - chunk * c.groups;
       const int64_t first = chunk * c.chunk, last = min(first + c.chunk, c.tiles);
-      const int64_t line = first / c.per_line, n = line / p.rows;
-      const Position start = {n, line - n * p.rows, (first - line * c.per_line) * c.height};
+      const int64_t per_image = ceil_div(p.rows, c.lines);
+      const int64_t line = first / c.per_line, n = line / per_image;
+      const Position start = {n, (line - n * per_image) * c.lines,
+                              (first - line * c.per_line) * c.height};
       const int64_t stop = min((group + 1) * c.group, c.panels);
       for (int64_t panel = group * c.group; panel < stop; panel += c.panel_strip) {
         Position at = start;
@@ -170,7 +218,8 @@ void implicit_gemm(const Call& call, const PatchGemm& product) {
           at.j += c.height;
           if (at.j < p.cols) continue;
           at.j = 0;
-          if (++at.i == p.rows) at.i = 0, ++at.n;
+          at.i += c.lines;
+          if (at.i >= p.rows) at.i = 0, ++at.n;
         }
       }
     }

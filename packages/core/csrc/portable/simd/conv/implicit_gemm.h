@@ -32,6 +32,7 @@ struct PatchGemm {
                                // the stride within a line
   int64_t first = 0;           // index of the first patch, for g.out and lines
   Prefetch prefetch;
+  bool is_whole = false;  // no other product of the operation uses g.packed
   // Where the epilogue writes, if each row follows the one before: element (0, 0) and bytes of a
   // row. Else nullptr.
   void* dense_out = nullptr;

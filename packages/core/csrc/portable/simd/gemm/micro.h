@@ -39,6 +39,10 @@ struct Patches {
   /// Prefetched into the second-level cache: `prefetch_step` bytes for each step of k.
   const void* prefetch = nullptr;
   int64_t prefetch_step = 0;
+  /// Micro-kernels that take rows alone: unless 0, the rows from `top` on (at most kAmxRows / 2, as
+  /// those before) start `bottom` bytes after the first, as those of another line of patches do.
+  int top = 0;
+  int64_t bottom = 0;
 };
 
 /// The end of a tile of floats, in registers: y = min(max((y - center) * factor + shift, low),

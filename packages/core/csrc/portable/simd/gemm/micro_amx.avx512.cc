@@ -30,12 +30,13 @@ struct alignas(64) Configuration {
   uint8_t rows[16] = {};
 };
 
-/// The shape of the registers for tiles of `count` rows and steps of `units` of k.
+/// The shape of the registers for tiles of `count` rows, of which the lower registers hold those
+/// from `high` on, and steps of `units` of k.
 struct Shape {
-  int count, units;
-  uint32_t key() const { return static_cast<uint32_t>(count << 8 | units); }
-  int top() const { return min(count, kRows); }
-  int bottom() const { return count > kRows ? count - kRows : top(); }
+  int count, high, units;
+  uint32_t key() const { return static_cast<uint32_t>(count << 16 | high << 8 | units); }
+  int top() const { return min(count, high); }
+  int bottom() const { return count > high ? count - high : top(); }
 
   Configuration configuration() const {
     Configuration c;
@@ -157,10 +158,11 @@ struct EmulatedInt8Unit : Emulated {
   }
 };
 
-/// One step of k of all four tiles of c, or of those that there are.
+/// One step of k of all four tiles of c, or of those that there are. The lower rows of a are
+/// `bottom` bytes after the first.
 template <bool kTall, bool kWide, class Unit>
-PROA_INLINE void step(Unit& unit, const uint8_t* a, int64_t pitch_a, const uint8_t* b,
-                      int64_t pitch_b) {
+PROA_INLINE void step(Unit& unit, const uint8_t* a, int64_t pitch_a, int64_t bottom,
+                      const uint8_t* b, int64_t pitch_b) {
   unit.template load<kLeftB>(b, pitch_b);
   unit.template load<kTopA>(a, pitch_a);
   unit.template multiply_add<kTopLeft, kTopA, kLeftB>();
@@ -169,27 +171,41 @@ PROA_INLINE void step(Unit& unit, const uint8_t* a, int64_t pitch_a, const uint8
     unit.template multiply_add<kTopRight, kTopA, kRightB>();
   }
   if constexpr (kTall) {
-    unit.template load<kBottomA>(a + kRows * pitch_a, pitch_a);
+    unit.template load<kBottomA>(a + bottom, pitch_a);
     unit.template multiply_add<kBottomLeft, kBottomA, kLeftB>();
   }
   if constexpr (kTall && kWide) unit.template multiply_add<kBottomRight, kBottomA, kRightB>();
 }
 
+/// The rows of a: those from `high` on are in the lower registers.
+struct Lines {
+  int count, high;
+  int64_t pitch, bottom;
+
+  Lines(const Tile& t, const Patches& w)
+      : count(t.count),
+        high(w.top != 0 ? w.top : kRows),
+        pitch(w.row),
+        bottom(w.top != 0 ? w.bottom : kRows * w.row) {}
+  bool tall() const { return count > high; }
+  int64_t at(int i) const { return i < high ? i * pitch : bottom + (i - high) * pitch; }
+};
+
 /// The last units of a run, padded with 0 to a step: what follows them may be any numbers.
 template <bool kTall, bool kWide, class Unit>
-void last_step(Unit& unit, int count, int64_t units, const uint8_t* a, int64_t pitch_a,
-               const uint8_t* b, int64_t pitch_b) {
+void last_step(Unit& unit, const Lines& rows, int64_t units, const uint8_t* a, const uint8_t* b,
+               int64_t pitch_b) {
   alignas(64) uint8_t lines_a[kAmxRows * kLine], lines_b[2 * kUnits * kLine] = {};
   const auto some = static_cast<__mmask16>((1u << units) - 1);
-  for (int i = 0; i < count; ++i)
-    _mm512_store_si512(lines_a + i * kLine, _mm512_maskz_loadu_epi32(some, a + i * pitch_a));
+  for (int i = 0; i < rows.count; ++i)
+    _mm512_store_si512(lines_a + i * kLine, _mm512_maskz_loadu_epi32(some, a + rows.at(i)));
   for (int64_t k = 0; k < units; ++k)
     memcpy(lines_b + 2 * k * kLine, b + k * pitch_b, (kWide ? 2 : 1) * kLine);
-  step<kTall, kWide>(unit, lines_a, kLine, lines_b, 2 * kLine);
+  step<kTall, kWide>(unit, lines_a, kLine, rows.high * kLine, lines_b, 2 * kLine);
 }
 
 template <bool kTall, bool kWide, class Unit>
-PROA_INLINE void start(Unit& unit, const void* from, int64_t pitch) {
+PROA_INLINE void start(Unit& unit, const void* from, int64_t pitch, int high) {
   const uint8_t* p = static_cast<const uint8_t*>(from);
   if (p == nullptr) {
     unit.template zero<kTopLeft>();
@@ -200,16 +216,16 @@ PROA_INLINE void start(Unit& unit, const void* from, int64_t pitch) {
   }
   unit.template load<kTopLeft>(p, pitch);
   if constexpr (kWide) unit.template load<kTopRight>(p + kLine, pitch);
-  if constexpr (kTall) unit.template load<kBottomLeft>(p + kRows * pitch, pitch);
-  if constexpr (kTall && kWide) unit.template load<kBottomRight>(p + kRows * pitch + kLine, pitch);
+  if constexpr (kTall) unit.template load<kBottomLeft>(p + high * pitch, pitch);
+  if constexpr (kTall && kWide) unit.template load<kBottomRight>(p + high * pitch + kLine, pitch);
 }
 template <bool kTall, bool kWide, class Unit>
-PROA_INLINE void store(Unit& unit, void* to, int64_t pitch) {
+PROA_INLINE void store(Unit& unit, void* to, int64_t pitch, int high) {
   uint8_t* p = static_cast<uint8_t*>(to);
   unit.template store<kTopLeft>(p, pitch);
   if constexpr (kWide) unit.template store<kTopRight>(p + kLine, pitch);
-  if constexpr (kTall) unit.template store<kBottomLeft>(p + kRows * pitch, pitch);
-  if constexpr (kTall && kWide) unit.template store<kBottomRight>(p + kRows * pitch + kLine, pitch);
+  if constexpr (kTall) unit.template store<kBottomLeft>(p + high * pitch, pitch);
+  if constexpr (kTall && kWide) unit.template store<kBottomRight>(p + high * pitch + kLine, pitch);
 }
 
 /// The sums of a tile, from those at `from` (of rows `pitch` bytes apart) to `to`.
@@ -221,7 +237,8 @@ struct Places {
 };
 template <bool kTall, bool kWide, class Unit>
 void sum(Unit& unit, const Tile& t, const Patches& w, int units, const Places& places) {
-  start<kTall, kWide>(unit, places.from, places.from_pitch);
+  const Lines rows(t, w);
+  start<kTall, kWide>(unit, places.from, places.from_pitch, rows.high);
   const uint8_t* b = static_cast<const uint8_t*>(t.b);
   const int64_t pitch = t.ldb * 4, whole = t.k - t.k % units;
   const char* ahead = static_cast<const char*>(w.prefetch != nullptr ? w.prefetch : t.a);
@@ -231,24 +248,25 @@ void sum(Unit& unit, const Tile& t, const Patches& w, int units, const Places& p
       for (int64_t k = 0; k < whole; k += units) {
         for (int64_t line = 0; line < w.prefetch_step * units; line += kLine, ahead += kLine)
           __builtin_prefetch(ahead, 0, 2);
-        step<kTall, kWide>(unit, a, w.row, b, pitch);
+        step<kTall, kWide>(unit, a, w.row, rows.bottom, b, pitch);
         a += 4 * units;
         b += units * pitch;
       }
       if (whole == t.k) continue;
-      last_step<kTall, kWide>(unit, t.count, t.k - whole, a, w.row, b, pitch);
+      last_step<kTall, kWide>(unit, rows, t.k - whole, a, b, pitch);
       b += (t.k - whole) * pitch;
     }
-  store<kTall, kWide>(unit, places.to, places.to_pitch);
+  store<kTall, kWide>(unit, places.to, places.to_pitch, rows.high);
 }
 
 template <class Unit>
 void sum_tile(int vecs, const Tile& t, const Patches& w, const Places& places) {
-  const Shape shape = {t.count, static_cast<int>(amx_step_units(t.k))};
+  const Lines rows(t, w);
+  const Shape shape = {t.count, rows.high, static_cast<int>(amx_step_units(t.k))};
   Unit unit;
   if (!Unit::kKeepsShape || t.amx->shape != shape.key()) unit.configure(shape.configuration());
   if (Unit::kKeepsShape) t.amx->shape = shape.key();
-  const bool tall = t.count > kRows;
+  const bool tall = rows.tall();
   if (vecs == 1) {
     return tall ? sum<true, false>(unit, t, w, shape.units, places)
                 : sum<false, false>(unit, t, w, shape.units, places);
