@@ -80,6 +80,7 @@ def _info(i: int, row: Row, computed: int) -> str:
         f"Layout::k{camel(row.layout)}",
         "true" if row.mutates else "false",
         "true" if row.random else "false",
+        str(names.index(row.adds) if row.adds else -1),
     ]
     return "    {" + ", ".join(fields) + "},"
 

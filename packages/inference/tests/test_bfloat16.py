@@ -115,6 +115,54 @@ def test_results_are_the_same_for_any_threads_run_and_place_in_a_batch(
         np.testing.assert_array_equal(got, want[4:5])
 
 
+class Branches(proa.nn.Layer):
+    """The sum of two branches, of which nothing else reads the wide one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wide = proa.nn.Conv2D(3, 64, 1)
+        self.narrow = proa.nn.Conv2D(3, 8, 3, padding=1)
+        self.last = proa.nn.Conv2D(8, 64, 3, padding=1)
+
+    def forward(self, x: Any) -> Any:
+        wide, narrow = self.wide(x), proa.nn.functional.relu(self.narrow(x))
+        return proa.nn.functional.relu(self.last(narrow) + wide).mean([2, 3])
+
+
+def convolved(layer: Any, x: np.ndarray) -> np.ndarray:
+    """What a convolution of stride 1 gives in float64."""
+    w, b = (p.numpy().astype(np.float64) for p in (layer.weight, layer.bias))
+    size = w.shape[2]
+    edge = [(0, 0), (0, 0), (size // 2, size // 2), (size // 2, size // 2)]
+    windows = np.lib.stride_tricks.sliding_window_view(
+        np.pad(x, edge), (size, size), axis=(2, 3)
+    )
+    return np.einsum("ncijpq,ocpq->noij", windows, w, optimize=True) + b[:, None, None]
+
+
+@needs_bfloat16
+def test_a_sum_takes_over_the_memory_of_what_it_adds(tmp_path: Path) -> None:
+    network = Branches()
+    network.eval()
+    path = tmp_path / "branches.proa"
+    proa.jit.save(network, path, [InputSpec([None, 3, 60, 60], "float32", "x")])
+    nodes = optimized_program(narrow(path)).nodes()
+    assert max(len(n.inputs) for n in nodes if n.op == "conv2d_act") == 4
+    x = RNG.standard_normal((3, 3, 60, 60)).astype(np.float32)
+    predictors = [create_predictor(narrow(path, threads=n)) for n in (1, 2)]
+    one, two = (p.run([x])[0] for p in predictors)
+    np.testing.assert_array_equal(one, two)
+    (alone,) = predictors[0].clone().run([x[1:2]])
+    np.testing.assert_array_equal(alone, one[1:2])
+    first = np.maximum(convolved(network.narrow, x), 0)
+    want = np.maximum(convolved(network.last, first) + convolved(network.wide, x), 0)
+    want = want.mean((2, 3))
+    np.testing.assert_allclose(one, want, rtol=0, atol=2**-6 * np.abs(want).max())
+    # One array of 64 channels, and not two.
+    held = 2 * 64 * x[:, 0].size
+    assert held < predictors[0].memory()["arena"] < 1.8 * held
+
+
 class Words(proa.nn.Layer):
     """An embedding, a layer of `make`, and a product."""
 

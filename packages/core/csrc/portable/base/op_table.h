@@ -63,6 +63,9 @@ struct OpInfo {
   Layout layout = Layout::kRowMajor;
   bool mutates = false;  // changes its inputs (alias) and has no other form: an optimizer's step
   bool random = false;   // draws random numbers by its attributes seed and offset
+  /// Input that is added to results of 16 bits element by element when they are finished, so that
+  /// they may take over its memory; -1 if none.
+  int8_t adds = -1;
 };
 
 /// The functions of one instruction set for one op; null where it has none.

@@ -367,15 +367,28 @@ bool Plan::may_overwrite(const Step& step, uint32_t input) const {
   return true;
 }
 
+/// True if the step's output may be computed in the memory of that input, which the op adds last to
+/// results of 16 bits (their sums are elsewhere). No other input may be in it.
+bool Plan::adds_in_place(const Step& step, uint32_t input) const {
+  const uint32_t in = step.slot + input, out = step.slot + step.n_in;
+  if (!slots_[in].given() || size_of(slots_[out].dtype) != 2) return false;
+  for (uint32_t k = step.slot; k < out; ++k) {
+    if (k != in && slots_[k].given() && resolve(refs_[k].root) == resolve(refs_[in].root))
+      return false;
+  }
+  return may_overwrite(step, input);
+}
+
 void Plan::merge_in_place() {
   for (uint32_t s = 0; s < step_count_; ++s) {
     const Step& step = steps_[s];
-    if (step.node == kNone || step.n_out != 1 || !prepared_->node(step.node).op->elementwise)
-      continue;
+    if (step.node == kNone || step.n_out != 1) continue;
+    const OpInfo& op = *prepared_->node(step.node).op;
     const uint32_t out = refs_[step.slot + step.n_in].root;
     if (roots_[out].kind != RootKind::kArena) continue;
     for (uint32_t k = 0; k < step.n_in; ++k) {
-      if (!may_overwrite(step, k)) continue;
+      const bool adds = static_cast<int>(k) == op.adds && adds_in_place(step, k);
+      if (!adds && !(op.elementwise && may_overwrite(step, k))) continue;
       const uint32_t in = resolve(refs_[step.slot + k].root);
       roots_[out].merged = in;
       if (roots_[out].last > roots_[in].last) roots_[in].last = roots_[out].last;

@@ -130,6 +130,7 @@ class Plan {
   void record_use(uint32_t slot, uint32_t n, uint32_t step);
   void merge_in_place();
   bool may_overwrite(const Step& step, uint32_t input) const;
+  bool adds_in_place(const Step& step, uint32_t input) const;
   // Chains of elementwise steps; defined in chain.cc.
   void note_chain(uint32_t first_step, uint32_t nodes);
   void form_chains();

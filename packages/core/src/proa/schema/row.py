@@ -100,6 +100,7 @@ class Row:
     changes: tuple[str, ...] = ()
     calls_python: bool = False
     effect: bool = False
+    adds: str | None = None
     index: int = field(default=-1, compare=False)
 
     def attribute(self, name: str) -> Attribute:
@@ -242,6 +243,7 @@ def op(
     extra_isas: tuple[str, ...] = (),
     lite: bool = True,
     changes: tuple[str, ...] = (),
+    adds: str | None = None,
 ) -> None:
     """Add one operator to the table.
 
@@ -295,6 +297,8 @@ def op(
         changes: What each version after the first changed in the meaning of what model
             files hold: an attribute's unit, an output's dtype. Each needs a converter
             (`proa.ir.versions`). An attribute that is appended is no change.
+        adds: Array that the kernel adds to results of 16 bits element by element when
+            they are finished: the output may take over its memory.
     """
     name, arrays, attributes = parse_signature(signature)
     row = Row(
@@ -317,6 +321,7 @@ def op(
         version=1 + len(changes), changes=changes,
         family=_calling_family(),
         doc=doc,
+        adds=adds,
         index=len(ROWS),
     )  # fmt: skip
     _add(row)

@@ -159,6 +159,7 @@ op(
     grad=REFUSED,
     scratch=True,
     pack="w",
+    adds="residual",
     doc="act(conv2d(x, w, bias) + residual): what the graph passes fuse a convolution, "
     "an add and an activation into. Inference only.",
 )
