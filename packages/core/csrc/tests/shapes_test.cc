@@ -161,6 +161,8 @@ void test_sizes_that_overflow() {
   REFUSES("tile", {of({8})}, &tile);
   const ReshapeAttrs reshape{Ints{3, {-1, kHuge, kHuge}}};
   REFUSES("reshape", {of({8})}, &reshape);
+  const ReshapeAttrs empty{Ints{3, {2, kHuge, 0}}};  // whose strides do not fit
+  REFUSES("reshape", {of({1, 1, 0})}, &empty);
   PadAttrs pad;
   pad.low = Ints{1, {kHuge}};
   pad.high = Ints{1, {kHuge}};

@@ -27,6 +27,16 @@ inline void copy_shape(const View& from, View* to) {
   for (int i = 0; i < from.rank; ++i) to->shape[i] = from.shape[i];
 }
 
+/// True if 16 bytes for each element fit into 63 bits, dimensions of 0 left out: then strides and
+/// sizes in bytes fit, too.
+inline bool bytes_fit(const View& v) {
+  int64_t bytes = 16;
+  bool fit = true;
+  for (int i = 0; fit && i < v.rank; ++i)
+    fit = v.shape[i] <= 0 || !__builtin_mul_overflow(bytes, v.shape[i], &bytes);
+  return fit;
+}
+
 /// True if the shapes may be the same.
 inline bool same_shape(const View& a, const View& b) {
   bool same = a.rank == b.rank;

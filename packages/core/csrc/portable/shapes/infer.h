@@ -1,6 +1,7 @@
 #pragma once
 // The dtypes and shapes of an op's outputs, from its row.
 #include "proa/base/op_table.h"
+#include "proa/shapes/dims.h"
 
 namespace proa {
 
@@ -50,11 +51,7 @@ inline Status infer(const OpInfo& op, const Call& call) {
   PROA_TRY(op.shape(call));
   if (call.view_offset != nullptr) call.out[0].data = call.in[0].data_at(*call.view_offset);
   for (int i = 0; i < call.n_out; ++i) {
-    int64_t bytes = 16;
-    for (int k = 0; k < call.out[i].rank; ++k) {
-      const int64_t d = call.out[i].shape[k];
-      if (d > 0 && __builtin_mul_overflow(bytes, d, &bytes)) return Status::kResourceExhausted;
-    }
+    if (!bytes_fit(call.out[i])) return Status::kResourceExhausted;
   }
   return Status::kOk;
 }

@@ -18,9 +18,10 @@ void set_view_offset(const Call& c, int64_t elements) {
 Status regroup(const Call& c) {
   const View& x = c.in[0];
   View* out = &c.out[0];
-  // What has too many elements to count counts as unknown: infer() refuses it.
+  // What has too many elements to count counts as unknown: infer() refuses it, and shapes without
+  // elements whose strides do not fit.
   const int64_t total = x.numel(), stated = product(*out, 0, out->rank);
-  if (total == kUnknown || stated == kUnknown) return Status::kOk;
+  if (total == kUnknown || stated == kUnknown || !bytes_fit(*out)) return Status::kOk;
   PROA_EXPECT(c, total == stated, "a shape with as many elements as x", named("shape", *out),
               shape_of(c, 0));
   if (total == 0 || x.contiguous()) {

@@ -80,8 +80,12 @@ constexpr int64_t kAttentionTile = 128;           // queries, and keys, of a til
 // kSmallMChunks, 2 and 4 rows, one thread: 0.77 to 1.00 and 1.01 to 1.79; 2 chunks would be shared
 // by two threads at most. kPackBlock: squares up to 128 of transposed b, 0.99 and 1.00 in the mean.
 // kAliasBytes: 1.00 and 1.00 in the mean. kUnpackedTransposedSteps: squares of 72 and 80 1.15 and
-// 1.19 with half. kSmallMTransposedRows and kSwappedSums are of paths of AVX-512, chosen on a
-// Cascade Lake by gemm_bench.cc; half and twice are not measured.
+// 1.19 with half.
+//
+// Of paths of AVX-512, chosen on a Cascade Lake by gemm_bench.cc; on an Emerald Rapids, 29 November
+// 2026, minima of 3 rounds by turns: kSmallMTransposedRows, products of 12 and 16 rows, 1.13 in the
+// mean with half; its kernel keeps the sums of 16 rows at most. kSwappedSums, 40 to 64 rows and
+// 1000 to 6500 columns, 1.05 and 1.01 in the mean with half and twice.
 constexpr int64_t kFewPanelsA = 4;      // up to which b is packed a panel at a time, if at all
 constexpr int64_t kFewPanelsB = 3;      // up to which rows of a are copied, not transposed
 constexpr int64_t kInPlacePanelsB = 8;  // up to which rows of a are read in place
@@ -107,16 +111,22 @@ constexpr int64_t kSwappedSums = 200 << 10;
 // transposed operands of 256 to 512 rows 1.09 to 1.17 and 1.00. kLoopTileRows: the same 0.97 and
 // 1.12 to 1.14. kLoopShortDenseRow in place of kLoopShortRow: rows of 8 to 44 elements with gaps
 // between them take 0.32 to 0.58 of the time; of 16 the same but for those of 8 to 12.
-// kLoopShortRow of other rows, kRowBlock, kGroupNormBlocks and kAttentionSlots are not measured one
-// by one; the last two matter on more cores than two.
+// On an Emerald Rapids, 29 November 2026, minima of 3 rounds by turns: kLoopShortDenseRow, the same
+// rows of 8 to 47 elements, float32 and bfloat16, 0.45 to 0.65 of the time with 48. kRowBlock with
+// half and twice, softmax, layer norm and cross-entropy of bfloat16 and of strided rows of 128 to
+// 4096: 0.96 and 0.98 in the mean, without order. On its two threads, kGroupNormBlocks: 0.76 and
+// 1.04 in the mean, single shapes 0.4 to 1.8; kAttentionSlots: 0.96 and 1.01. Both are for CPUs of
+// more cores. kLoopShortRow, every second element of rows of 12 to 96: 0.95 and 0.94, without
+// order. kTransposeElements, convolutions of 64 to 512 channels that pack at each call: 0.96 and
+// 0.95, those without noise 0.98 to 1.02.
 constexpr int64_t kLoopBlockBytes = 4096;  // of an operand that is gathered or converted
 constexpr int64_t kLoopShortRow = 48;      // elements; several shorter rows are gathered at once
-constexpr int64_t kLoopShortDenseRow =
-    kHasAvx2 && !kHasAvx512 ? 8 : 48;    // if all are read in place
-constexpr int64_t kLoopTileRows = 32;    // of a tile of transposed operands
-constexpr int64_t kRowBlock = 256;       // elements of a row of simd/rows.h
-constexpr int64_t kGroupNormBlocks = 8;  // from which on each is one thread's
-constexpr int64_t kAttentionSlots = 8;   // chunks of the heads that run in parallel
+constexpr int64_t kLoopShortDenseRow = kHasAvx2 ? 8 : 48;  // if all are read in place
+constexpr int64_t kLoopTileRows = 32;                      // of a tile of transposed operands
+constexpr int64_t kRowBlock = 256;                         // elements of a row of simd/rows.h
+constexpr int64_t kGroupNormBlocks = 8;                    // from which on each is one thread's
+constexpr int64_t kAttentionSlots = 8;       // chunks of the heads that run in parallel
+constexpr int64_t kTransposeElements = 256;  // of a kernel transposed at once, for packing
 
 /// Depthwise blocks by strips of columns, whose lines of x stay in the first-level cache. On a Zen
 /// 3, conv_bench's mobilenet.dw without them: batches of 8 images of 32 channels at 112 take 0.54
@@ -197,7 +207,7 @@ struct CacheProfile {
 //   int8_scores          1.00  0.96          lengths 64 to 512
 // amx_weight and amx_strip were chosen on an Emerald Rapids (2 MiB of L2), 29 November 2026, by the
 // steps of ResNet-50 in bfloat16, tenth percentiles of 115 interleaved runs of one thread: layers
-// of 14 x 14 without prefetching 1.17, with strips of 256 KiB 1.0 to 1.1, with 576 KiB for
+// of 14 x 14 without prefetching 1.17, with strips of 256 KiB 1.0 to 1.17, with 576 KiB for
 // amx_weight 1.07 (28 x 28) and 1.11 (pointwise).
 constexpr CacheProfile kCacheProfiles[] = {
     // kSmall: the default where the sizes are unknown.

@@ -23,7 +23,6 @@ namespace {
 enum class Algorithm { kDepthwise, kWinograd, kImplicitGemm, kIm2col };
 
 constexpr int64_t kSlots = 16;
-constexpr int64_t kTransposeElements = 256;  // elements of a kernel transposed at once, for packing
 
 size_t align64(size_t n) { return (n + 63) & ~size_t{63}; }
 
