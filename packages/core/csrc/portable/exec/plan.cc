@@ -387,7 +387,7 @@ void Plan::merge_in_place() {
     const uint32_t out = refs_[step.slot + step.n_in].root;
     if (roots_[out].kind != RootKind::kArena) continue;
     for (uint32_t k = 0; k < step.n_in; ++k) {
-      const bool adds = static_cast<int>(k) == op.adds && adds_in_place(step, k);
+      const bool adds = kHasLarge && static_cast<int>(k) == op.adds && adds_in_place(step, k);
       if (!adds && !(op.elementwise && may_overwrite(step, k))) continue;
       const uint32_t in = resolve(refs_[step.slot + k].root);
       roots_[out].merged = in;

@@ -115,7 +115,7 @@ View one_image(const View& x, int64_t n) {
 /// True if a band is an image, whose lines use a panel of weights in turn: then tiles of AMX load
 /// it from the third-level cache once. In larger batches that pays for large weights alone.
 bool bands_are_images(const Convolution& c, size_t image) {
-  if (is_depthwise(c) || !choose_micro_kernel(c).takes_rows()) return false;
+  if (kSmallBuild || is_depthwise(c) || !choose_micro_kernel(c).takes_rows()) return false;
   const auto fit = static_cast<size_t>(caches().uncached_chunk);
   if (c.x.shape[0] < kSlots / 2) return image <= 2 * fit;
   return image <= fit && k_units(c) * c.outs * 4 > caches().uncached_chunk;

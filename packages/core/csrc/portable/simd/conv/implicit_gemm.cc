@@ -29,7 +29,7 @@ struct Tiling {
 /// Chooses what to prefetch: the next rows of c if results are contiguous and more than the input
 /// still to be read, since a tile would otherwise stall on them; else the input.
 void set_prefetch(const PatchGemm& p, Tiling* c) {
-  if (c->prefetches_b) {
+  if (!kSmallBuild && c->prefetches_b) {
     c->prefetch = c->width * c->k * p.g.micro->size / min(c->chunk, c->tiles);
     c->prefetch_step = ceil_div(c->prefetch, max(c->k, 1));
     return;
@@ -48,7 +48,7 @@ void set_prefetch(const PatchGemm& p, Tiling* c) {
 
 /// True if a tile is two lines, which use a panel of weights as often as it is loaded for one.
 bool joins_lines(const PatchGemm& p) {
-  return p.g.micro->takes_rows() && p.cols <= kAmxRows / 2 && p.rows > 1 &&
+  return !kSmallBuild && p.g.micro->takes_rows() && p.cols <= kAmxRows / 2 && p.rows > 1 &&
          (p.lines == nullptr || p.lines->uniform());
 }
 
@@ -78,8 +78,8 @@ Tiling cut(const PatchGemm& p) {
   c.groups = c.chunks >= kTasks ? 1 : ceil_div(kTasks, c.chunks);
   c.groups = max(min(min(c.groups, c.panels), c.chunk * work / kGemmTaskMacs), 1);
   c.group = ceil_div(c.panels, c.groups);
-  c.prefetches_b = uncached && p.is_whole && p.g.micro->takes_rows();
-  if (c.prefetches_b)
+  c.prefetches_b = !kSmallBuild && uncached && p.is_whole && p.g.micro->takes_rows();
+  if (!kSmallBuild && c.prefetches_b)
     c.panel_strip = max(caches().amx_strip / max(c.k * c.width * p.g.micro->size, 1), 1);
   set_prefetch(p, &c);
   return c;
@@ -121,20 +121,20 @@ struct Selected {
 Patches patches_of(const PatchGemm& p, const Tiling& cut, const Tile& t, const Selected& s) {
   const int64_t size = p.g.micro->size, rows = cut.height * cut.lines;
   Patches patches = p.patches;
-  if (s.lines > 1) {
+  if (!kSmallBuild && s.lines > 1) {
     patches.top = cut.height;
     patches.bottom = p.line;
   }
   if (cut.prefetch == 0) return patches;
   const int64_t skip = s.panel * cut.prefetch;
-  if (cut.prefetches_b) {
+  if (!kSmallBuild && cut.prefetches_b) {
     const int64_t next = s.panel + cut.panel_strip;
     if (next >= cut.panels) return patches;
     patches.prefetch = static_cast<const char*>(p.g.packed) + next * cut.width * cut.k * size +
                        s.tile % cut.chunk * cut.prefetch;
-  } else if (cut.prefetches_c && p.dense_out != nullptr) {
+  } else if (!kSmallBuild && cut.prefetches_c && p.dense_out != nullptr) {
     patches.prefetch = static_cast<const char*>(p.dense_out) + (s.row + rows) * p.out_row + skip;
-  } else if (cut.prefetches_c) {
+  } else if (!kSmallBuild && cut.prefetches_c) {
     patches.prefetch =
         static_cast<const char*>(t.c) + (rows * p.g.out.ldc - s.panel * cut.width) * size + skip;
   } else {
