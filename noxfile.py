@@ -378,11 +378,11 @@ def build(session: nox.Session) -> None:
         if not named:
             tried_out(session, version, found[version], list(built.values()))
     if not named:
-        made = ROOT / "build" / "from-archives"
-        shutil.rmtree(made, ignore_errors=True)
-        session.run("python", "tools/release.py", "--archives", str(made))
+        result = ROOT / "build" / "from-archives"
+        shutil.rmtree(result, ignore_errors=True)
+        session.run("python", "tools/release.py", "--archives", str(result))
         session.run("twine", "check", "--strict", *map(str, ROOT.glob("dist/*.tar.gz")))
-        own = [str(path) for path in made.glob("*.whl")]
+        own = [str(path) for path in result.glob("*.whl")]
         tried_out(session, "archives", f"{session.bin}/python", own)
     if absent := sorted(set(VERSIONS) - set(python_versions())):
         session.warn(f"no wheels for {', '.join(absent)}: no such Python was found")

@@ -175,6 +175,6 @@ def runner(
         ImportError: If a package is missing.
         Unsupported: If the engine has no such form.
     """
-    made: Any = LOADS[engine](files, names, arrays, precision, threads)
-    run: Run = made
+    result: Any = LOADS[engine](files, names, arrays, precision, threads)
+    run: Run = result
     return run

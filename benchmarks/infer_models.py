@@ -165,8 +165,8 @@ def _write_int8(model: Model, network: Any, plain: Files, found: Files) -> None:
     import proa_slim
 
     batches = _calibration(model)
-    made = proa_slim.quant_post_static(network, model.specs(), batches)
-    made.save(os.fspath(found.proa))
+    result = proa_slim.quant_post_static(network, model.specs(), batches)
+    result.save(os.fspath(found.proa))
     try:
         _quantize_onnx(model, batches, plain.onnx, found.onnx)
     except ImportError:

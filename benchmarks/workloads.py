@@ -102,8 +102,8 @@ def step_of(contender: str, work: Workload, precision: str) -> Step | None:
     """
     if contender == "jax":
         jax_steps = importlib.import_module("jax_steps")
-        made: Step | None = jax_steps.step_of(work, precision)
-        return made
+        result: Step | None = jax_steps.step_of(work, precision)
+        return result
     if contender in ("proa", "paddle"):
         f = layers_dialect(contender, importlib.import_module(contender))
         return _step(f, work, precision)

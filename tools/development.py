@@ -54,7 +54,7 @@ def development_wheel(wheel: Path, number: int, folder: Path) -> Path:
     target = folder / wheel.name.replace(f"-{old}-", f"-{new}-", 1)
     folder.mkdir(parents=True, exist_ok=True)
     lines, record = [], ""
-    with zipfile.ZipFile(wheel) as source, zipfile.ZipFile(target, "w") as made:
+    with zipfile.ZipFile(wheel) as source, zipfile.ZipFile(target, "w") as file:
         for entry in source.infolist():
             name = renamed(entry.filename, old, new)
             if name.endswith(".dist-info/RECORD"):
@@ -62,11 +62,11 @@ def development_wheel(wheel: Path, number: int, folder: Path) -> Path:
                 continue
             data = changed(name, source.read(entry), old, new)
             entry.filename = name
-            made.writestr(entry, data, zipfile.ZIP_DEFLATED)
+            file.writestr(entry, data, zipfile.ZIP_DEFLATED)
             if not entry.is_dir():
                 lines.append(record_line(name, data))
         text = "\n".join([*lines, f"{record},,", ""])
-        made.writestr(record, text, zipfile.ZIP_DEFLATED)
+        file.writestr(record, text, zipfile.ZIP_DEFLATED)
     return target
 
 

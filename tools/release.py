@@ -165,8 +165,8 @@ def archive_of(package: str, interpreter: Path) -> Path:
          "--skip-dependency-check", "-o", str(wheels.DIST), str(folder)],
         check=True, stdout=subprocess.DEVNULL, env={**os.environ, "PATH": path},
     )  # fmt: skip
-    (made,) = wheels.DIST.glob(f"{wheels.distribution(package)}-*.tar.gz")
-    return made
+    (result,) = wheels.DIST.glob(f"{wheels.distribution(package)}-*.tar.gz")
+    return result
 
 
 def wheel_of(archive: Path, out: Path) -> Path:
@@ -180,14 +180,14 @@ def wheel_of(archive: Path, out: Path) -> Path:
         # One instruction set: what there is to see is that everything needed is there.
         env={**os.environ, "SKBUILD_CMAKE_DEFINE": "PROA_ISAS=native"},
     )  # fmt: skip
-    (made,) = fresh.glob("*.whl")
-    return made.rename(out / made.name)
+    (result,) = fresh.glob("*.whl")
+    return result.rename(out / result.name)
 
 
-def missing_files(made: Path, known: Path) -> set[str]:
+def missing_files(path: Path, known: Path) -> set[str]:
     """Files that one of the two wheels lacks."""
     held = []
-    for wheel in (made, known):
+    for wheel in (path, known):
         with zipfile.ZipFile(wheel) as archive:
             held.append({n for n in archive.namelist() if not n.endswith("/")})
     return held[0] ^ held[1]
@@ -201,9 +201,9 @@ def archives(packages: list[str], out: Path) -> list[str]:
         interpreter = wheels.build_environment(sys.executable)
         (known,) = wheels.ensure([package], sys.executable).values()
         source = archive_of(package, interpreter)
-        made = wheel_of(source, out)
+        result = wheel_of(source, out)
         wheels.say(f"{package}: {source.name}, {source.stat().st_size / 1e6:.2f} MB")
-        if differing := missing_files(made, known):
+        if differing := missing_files(result, known):
             found.append(f"{source.name}: the wheel of it differs in {differing}")
     return found
 

@@ -29,8 +29,8 @@ def predictor(path: Path) -> Callable[[NDArray[np.float32]], Any]:
     """A model file, run by proa_inference with one thread."""
     config = proa_inference.Config(str(path))
     config.set_cpu_math_library_num_threads(1)
-    made = proa_inference.create_predictor(config)
-    return lambda x: made.run([x])
+    result = proa_inference.create_predictor(config)
+    return lambda x: result.run([x])
 
 
 @dataclass

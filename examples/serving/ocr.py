@@ -111,10 +111,10 @@ def picture(text: str, size: int = 28) -> bytes:
 
 def build(folder: Path) -> None:
     """Train, and write the repository."""
-    made: dict[str, object] = {}
-    exec(MODEL, made)  # the same cells as the server cuts
+    results: dict[str, object] = {}
+    exec(MODEL, results)  # the same cells as the server cuts
     cells = [
-        made["cut"](picture(CHARACTERS, size))[0]  # type: ignore[operator]
+        results["cut"](picture(CHARACTERS, size))[0]  # type: ignore[operator]
         for size in range(18, 42, 2)
     ]
     known = np.array([held for held in cells if len(held) == len(CHARACTERS)])

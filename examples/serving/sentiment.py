@@ -86,9 +86,9 @@ def review(rng: np.random.Generator, clauses: int = 2) -> tuple[str, int]:
 
 
 def _draw(rng: np.random.Generator) -> tuple[Array, ...]:
-    made = [review(rng, int(rng.integers(1, 4))) for _ in range(BATCH)]
-    rows = [[VOCABULARY.get(word, 1) for word in text.split()] for text, _ in made]
-    labels = np.array([label for _, label in made], np.float32)
+    results = [review(rng, int(rng.integers(1, 4))) for _ in range(BATCH)]
+    rows = [[VOCABULARY.get(word, 1) for word in text.split()] for text, _ in results]
+    labels = np.array([label for _, label in results], np.float32)
     return padded(rows, LENGTH), labels
 
 

@@ -80,9 +80,9 @@ def save(
         proa.static.InputSpec(list(shape), dtype, key)
         for key, (shape, dtype) in inputs.items()
     ]
-    made = Named(net, output)
-    made.eval()
-    save_for_serving(made, folder, name, spec, settings=settings or None)
+    named = Named(net, output)
+    named.eval()
+    save_for_serving(named, folder, name, spec, settings=settings or None)
 
 
 def save_python(folder: Path, name: str, source: str, **files: str) -> None:

@@ -56,11 +56,11 @@ def generate(target: Path = TARGET) -> None:
         if protoc.main(["protoc", *options]) != 0:
             raise RuntimeError(f"[build] protoc must accept {SOURCE}")
         target.mkdir(parents=True, exist_ok=True)
-        for made in sorted((out / package.relative_to(folder)).iterdir()):
-            text = made.read_text(encoding="utf-8")
-            if made.suffix == ".pyi":  # protobuf's own types may not be installed.
+        for result in sorted((out / package.relative_to(folder)).iterdir()):
+            text = result.read_text(encoding="utf-8")
+            if result.suffix == ".pyi":  # protobuf's own types may not be installed.
                 text = f"# mypy: ignore-errors\n{text}"
-            _write_if_changed(target / made.name, text)
+            _write_if_changed(target / result.name, text)
     _write_if_changed(target / "__init__.py", '"""Generated at build time."""\n')
 
 

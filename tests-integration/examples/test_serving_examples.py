@@ -87,13 +87,13 @@ def test_chinese_segmentation(tmp_path, monkeypatch):
 def test_english_sentiment(tmp_path, monkeypatch):
     review = example("sentiment", monkeypatch)["review"]
     rng = np.random.default_rng(99)
-    made = [review(rng) for _ in range(100)]
+    results = [review(rng) for _ in range(100)]
     with service("sentiment", tmp_path) as client:
-        given = texts(*(text for text, _ in made))
+        given = texts(*(text for text, _ in results))
         found = client.infer("sentiment", {"review": given})["favourable"]
         pair = texts("the plot was good", "the plot was not good")
         good, bad = client.infer("sentiment", {"review": pair})["favourable"]
-    labels = np.array([label for _, label in made])
+    labels = np.array([label for _, label in results])
     assert np.mean((found > 0.5) == labels) >= 0.95
     assert good > 0.5 > bad
 

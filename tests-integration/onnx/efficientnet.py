@@ -119,21 +119,23 @@ def floats(name: str, *shape: int) -> Any:
 
 def model(checkpoint: Path) -> bytes:
     """EfficientNet-Lite0 of a checkpoint: pictures to probabilities of classes."""
-    made = _Builder(read_checkpoint(checkpoint))
-    x, at = made.conv("image", "_conv_stem", "_bn0", 2, True), 0
+    builder = _Builder(read_checkpoint(checkpoint))
+    x, at = builder.conv("image", "_conv_stem", "_bn0", 2, True), 0
     for repeats, _, stride, expand, out in STAGES:
         for i in range(repeats):
-            x = made.block(x, f"_blocks.{at}", 1 if i else stride, expand, out)
+            x = builder.block(x, f"_blocks.{at}", 1 if i else stride, expand, out)
             at += 1
-    x = made.conv(x, "_conv_head", "_bn1", 1, True)
-    x = made.node("Flatten", [made.node("GlobalAveragePool", [x])])
-    head = [made.weight("_fc.weight"), made.weight("_fc.bias")]
-    x = made.node("Gemm", [x, *head], transB=1)
-    made.nodes.append(helper.make_node("Softmax", [x], ["probability"], axis=1))
-    constants = {name: np.ascontiguousarray(made.arrays[name]) for name in made.used}
+    x = builder.conv(x, "_conv_head", "_bn1", 1, True)
+    x = builder.node("Flatten", [builder.node("GlobalAveragePool", [x])])
+    head = [builder.weight("_fc.weight"), builder.weight("_fc.bias")]
+    x = builder.node("Gemm", [x, *head], transB=1)
+    builder.nodes.append(helper.make_node("Softmax", [x], ["probability"], axis=1))
+    constants = {
+        name: np.ascontiguousarray(builder.arrays[name]) for name in builder.used
+    }
     constants |= {"zero": np.float32(0), "six": np.float32(6)}
     graph = helper.make_graph(
-        made.nodes, "efficientnet-lite0",
+        builder.nodes, "efficientnet-lite0",
         [floats("image", 3, SIZE, SIZE)], [floats("probability", 1000)],
         [numpy_helper.from_array(np.asarray(a), n) for n, a in constants.items()],
     )  # fmt: skip

@@ -41,7 +41,7 @@ def case(name: str, inputs: Any, build: Build) -> None:
 def op(kind: str, inputs: Any, attrs: Any, *outputs: Any) -> Any:
     """An operator by its name in programs; outputs are (slot, dtype)."""
     block = static.default_main_program().current_block()
-    made = {
+    results = {
         slot: [
             block.create_var(name=paddle.utils.unique_name.generate(kind), dtype=dtype)
         ]
@@ -50,9 +50,9 @@ def op(kind: str, inputs: Any, attrs: Any, *outputs: Any) -> Any:
     block.append_op(
         type=kind,
         inputs={k: v if isinstance(v, list) else [v] for k, v in inputs.items()},
-        outputs=made, attrs=attrs,
+        outputs=results, attrs=attrs,
     )  # fmt: skip
-    found = [made[slot][0] for slot, _ in outputs]
+    found = [results[slot][0] for slot, _ in outputs]
     return found[0] if len(found) == 1 else found
 
 

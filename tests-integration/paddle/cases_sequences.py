@@ -94,13 +94,13 @@ case("sequence_text_classifier", IDS, text_classifier)
 def lstm(x: Any, holes: bool = False, **attrs: Any) -> Any:
     size = 3
     bias = weight(1, (7 if holes else 4) * size)
-    made = op(
+    result = op(
         "lstm", {"Input": x, "Weight": weight(size, 4 * size), "Bias": bias},
         {"use_peepholes": holes, "is_test": True, **attrs},
         ("Hidden", "float32"), ("Cell", "float32"), ("BatchGate", "float32"),
         ("BatchCellPreAct", "float32"),
     )  # fmt: skip
-    return made[0], made[1]
+    return result[0], result[1]
 
 
 GATES = Rows(f(10, 12), [LENGTHS])

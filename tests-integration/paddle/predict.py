@@ -8,7 +8,7 @@ import numpy as np
 from paddle import inference
 
 
-def predict(prefix: str, given: str, made: str) -> None:
+def predict(prefix: str, given: str, result: str) -> None:
     config = inference.Config(f"{prefix}.pdmodel", f"{prefix}.pdiparams")
     config.disable_gpu()
     config.disable_glog_info()
@@ -22,7 +22,7 @@ def predict(prefix: str, given: str, made: str) -> None:
         handle.copy_from_cpu(array)
     predictor.run()
     names = predictor.get_output_names()
-    np.savez(made, *[predictor.get_output_handle(n).copy_to_cpu() for n in names])
+    np.savez(result, *[predictor.get_output_handle(n).copy_to_cpu() for n in names])
 
 
 if __name__ == "__main__":

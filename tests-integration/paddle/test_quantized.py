@@ -57,14 +57,14 @@ def test_products_are_between_pairs_of_operators(tmp_path: Path) -> None:
     kinds = [op.type for op in block.ops]
     assert kinds.count("quantize_linear") == 5
     assert kinds.count("dequantize_linear") == 10  # five of weights
-    made = {n: op for op in block.ops for s in op.outputs for n in s.arguments}
+    results = {n: op for op in block.ops for s in op.outputs for n in s.arguments}
     variables = {v.name: v for v in block.vars}
     slots = {"conv2d": ("Input", "Filter"), "matmul_v2": ("X", "Y")}
     for op in block.ops:
         if op.type not in slots:
             continue
         given = {s.parameter: s.arguments[0] for s in op.inputs}
-        image, weight = (made[given[slot]] for slot in slots[op.type])
+        image, weight = (results[given[slot]] for slot in slots[op.type])
         assert image.type == weight.type == "dequantize_linear"
         assert attributes(image)["quant_axis"] == -1
         assert attributes(weight)["quant_axis"] == (0 if op.type == "conv2d" else 1)

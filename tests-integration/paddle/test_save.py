@@ -194,6 +194,6 @@ def test_saved_layers_are_run_by_paddlepaddle(tmp_path: Path) -> None:
     for python in wheel.interpreters():
         wheel.run("predict.py", *arguments, python=python)
         for name, arrays in expected.items():
-            with np.load(tmp_path / f"{name}.made.npz") as made:
-                found = [made[key] for key in made.files]
+            with np.load(tmp_path / f"{name}.made.npz") as result:
+                found = [result[key] for key in result.files]
             _compare(found, arrays, f"{name} by {python}")

@@ -82,7 +82,7 @@ def check(
 
 
 @pytest.mark.parametrize("name", VISION)
-def test_a_ready_made_network(name: str, tmp_path: Path) -> None:
+def test_a_network_of_the_library(name: str, tmp_path: Path) -> None:
     proa.seed(1)
     make, arrays, specs = image(name)
     check(with_statistics(make()), arrays, specs, tmp_path)

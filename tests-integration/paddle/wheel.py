@@ -44,10 +44,10 @@ def outputs_of(
     prefix: Path, inputs: list[Any], folder: Path, python: str | None = None
 ) -> list[Any]:
     """What PaddlePaddle's predictor computes by a model."""
-    given, made = folder / "given.npz", folder / "made.npz"
+    given, result = folder / "given.npz", folder / "made.npz"
     np.savez(given, *inputs)
-    run("predict.py", str(prefix), str(given), str(made), python=python)
-    with np.load(made) as arrays:
+    run("predict.py", str(prefix), str(given), str(result), python=python)
+    with np.load(result) as arrays:
         return [arrays[name] for name in arrays.files]
 
 

@@ -73,21 +73,21 @@ def test_a_paddle_model_is_pruned_until_it_is_fast_enough(network, tmp_path):
     assert 0 < found.chosen.milliseconds <= 1e3
 
 
-def test_auto_compression_exports_what_it_made_as_onnx(network, tmp_path):
+def test_auto_compression_exports_its_model_as_onnx(network, tmp_path):
     onnx, ort = pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
     from proa_slim.auto_compression import AutoCompression
 
     proa.jit.save(network, str(tmp_path / "net.proa"), SPEC)
     x = np.random.default_rng(0).standard_normal((600, 1, 8, 8)).astype("float32")
-    made = AutoCompression(
+    compression = AutoCompression(
         tmp_path / "net.proa", [x], save_dir=tmp_path / "small", config={"max_drop": 5}
     )
     with pytest.raises(PreconditionNotMetError, match="made, got none"):
-        made.export_onnx()
-    found = made.compress()
+        compression.export_onnx()
+    found = compression.compress()
     with pytest.raises(UnimplementedError, match="onnxruntime, got 'tensorrt'"):
-        made.export_onnx(deploy_backend="tensorrt")
-    path = made.export_onnx()
+        compression.export_onnx(deploy_backend="tensorrt")
+    path = compression.export_onnx()
     assert path == tmp_path / "small" / "ONNX" / "quant_model.onnx"
     session = ort.InferenceSession(path, providers=["CPUExecutionProvider"])
     (theirs,) = session.run(None, {"image": x})

@@ -63,9 +63,9 @@ def test_attention_is_integers_between_its_products(
     nodes = list(optimized_program(Config(path)).nodes())
     ops = Counter(node.op for node in nodes)
     assert ops["attention_int8"] == 2 and ops["attention"] == 0
-    made = [n for n in nodes if n.op == "attention_int8"]
+    results = [n for n in nodes if n.op == "attention_int8"]
     if symmetric:
-        assert all(n.attrs["dtype"] == "int8" for n in made)
+        assert all(n.attrs["dtype"] == "int8" for n in results)
     (found,) = create_predictor(Config(path)).run([x])
     exact = network(proa.to_tensor(x)).numpy()
     assert np.abs(found - exact).max() < 0.05 * np.abs(exact).max()

@@ -19,14 +19,14 @@ ROWS = 5
 
 def predictors_of(path: Path, bf16: bool) -> list[Predictor]:
     """On one thread, on two, on the pool of the process, and a clone."""
-    made = []
+    results = []
     for threads in (1, 2, 0):
         config = Config(path)
         config.set_cpu_math_library_num_threads(threads)
         if bf16:
             config.enable_bf16()
-        made.append(create_predictor(config))
-    return [*made, made[1].clone()]
+        results.append(create_predictor(config))
+    return [*results, results[1].clone()]
 
 
 def check_same_bits(predictors: list[Predictor], x: np.ndarray) -> np.ndarray:

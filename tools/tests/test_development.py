@@ -32,8 +32,8 @@ def folder(tmp_path: Path) -> Path:
     with zipfile.ZipFile(released, "w") as archive:
         for name, text in FILES.items():
             archive.writestr(name, text)
-    made = development.development_wheel(released, 7, tmp_path)
-    assert made.name == "net-0.1.1.dev7-py3-none-any.whl"
+    result = development.development_wheel(released, 7, tmp_path)
+    assert result.name == "net-0.1.1.dev7-py3-none-any.whl"
     return tmp_path
 
 

@@ -1,4 +1,4 @@
-"""What tools/release.py says of wheels made for the purpose, and of the packages."""
+"""What tools/release.py says of wheels built for the purpose, and of the packages."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ FILES = {
 }
 
 
-def made(folder: Path, files: dict[str, str | None], platform: str = "any") -> Path:
+def wheel_with(
+    folder: Path, files: dict[str, str | None], platform: str = "any"
+) -> Path:
     """A wheel of FILES with those changed; None leaves one out."""
     wheel = folder / f"net-1.0-py3-none-{platform}.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
@@ -59,7 +61,7 @@ def made(folder: Path, files: dict[str, str | None], platform: str = "any") -> P
 
 
 def test_a_complete_wheel_has_no_faults(tmp_path: Path) -> None:
-    assert release.faults(made(tmp_path, {})) == []
+    assert release.faults(wheel_with(tmp_path, {})) == []
 
 
 @pytest.mark.parametrize(
@@ -77,7 +79,7 @@ def test_a_complete_wheel_has_no_faults(tmp_path: Path) -> None:
 def test_a_faulty_file_is_found(
     tmp_path: Path, file: str, text: str | None, fault: str
 ) -> None:
-    (found,) = release.faults(made(tmp_path, {file: text}))
+    (found,) = release.faults(wheel_with(tmp_path, {file: text}))
     assert fault in found
 
 
@@ -96,7 +98,9 @@ def test_faulty_metadata_is_found(
     tmp_path: Path, line: str, instead: str, fault: str
 ) -> None:
     text = METADATA.replace(line, instead)
-    (found,) = release.faults(made(tmp_path, {"net-1.0.dist-info/METADATA": text}))
+    (found,) = release.faults(
+        wheel_with(tmp_path, {"net-1.0.dist-info/METADATA": text})
+    )
     assert fault in found
 
 
@@ -115,7 +119,7 @@ def test_a_tag_older_than_the_librarys_symbols_is_found(tmp_path: Path) -> None:
         ("manylinux_2_17_x86_64", []),
         ("manylinux_2_5_x86_64", ["net/a.so wants glibc 2.17"]),
     ):
-        wheel = made(tmp_path, {}, platform)
+        wheel = wheel_with(tmp_path, {}, platform)
         with zipfile.ZipFile(wheel, "a") as archive:
             archive.write(library, "net/a.so")
         found = release.faults(wheel)
@@ -124,11 +128,11 @@ def test_a_tag_older_than_the_librarys_symbols_is_found(tmp_path: Path) -> None:
 
 
 def test_wheels_of_two_builds_are_compared_by_their_files(tmp_path: Path) -> None:
-    known = made(tmp_path, {})
+    known = wheel_with(tmp_path, {})
     other = tmp_path / "other"
     other.mkdir()
-    assert release.missing_files(made(other, {}), known) == set()
-    fewer = made(other, {"net/cli.py": None})
+    assert release.missing_files(wheel_with(other, {}), known) == set()
+    fewer = wheel_with(other, {"net/cli.py": None})
     assert release.missing_files(fewer, known) == {"net/cli.py"}
 
 

@@ -71,8 +71,8 @@ def static_functions(x: Tensor, network: Network) -> None:
     assert_type(network.encode.rollback()(x, 2), list[Tensor])
     assert_type(to_static(network), Network)
     assert_type(to_static(nn.Linear(2, 3)), nn.Linear)
-    made: StaticFunction[..., Tensor] = to_static(F.relu)
-    assert_type(made(x), Tensor)
+    function: StaticFunction[..., Tensor] = to_static(F.relu)
+    assert_type(function(x), Tensor)
 
 
 def collated(samples: list[tuple[Tensor, int]]) -> Tensor:

@@ -110,7 +110,7 @@ class Config {
   using Precision = PrecisionType;
   using KeyCallback = std::function<std::vector<uint8_t>()>;
 
-  Config() : config_(proa_config_create()) { check_made(); }
+  Config() : config_(proa_config_create()) { check_created(); }
   explicit Config(const std::string& model, const std::string& params = std::string()) : Config() {
     SetModel(model, params);
   }
@@ -124,7 +124,7 @@ class Config {
         quiet_(other.quiet_),
         feed_fetch_(other.feed_fetch_),
         specify_names_(other.specify_names_) {
-    check_made();
+    check_created();
     if (key_ != nullptr) set_key();
   }
   Config& operator=(const Config& other) {
@@ -279,7 +279,7 @@ class Config {
     void operator()(proa_config* config) const { proa_config_free(config); }
   };
   proa_config* get() { return config_.get(); }
-  void check_made() const {
+  void check_created() const {
     if (config_ == nullptr) throw Error(PROA_RESOURCE_EXHAUSTED, "[Config] memory is exhausted");
   }
   void set_key() { internal::check(proa_config_set_key(get(), &write_key, key_.get())); }
@@ -306,9 +306,9 @@ class Config {
 class Predictor {
  public:
   explicit Predictor(const Config& config) {
-    proa_predictor* made = nullptr;
-    internal::check(proa_predictor_create(config.get(), &made));
-    own(made, config.profile_enabled());
+    proa_predictor* created = nullptr;
+    internal::check(proa_predictor_create(config.get(), &created));
+    own(created, config.profile_enabled());
   }
   ~Predictor() {
     if (times_ != nullptr) times_->print();
@@ -361,10 +361,10 @@ class Predictor {
   }
   /// A predictor for another thread: the same weights, memory of its own.
   std::unique_ptr<Predictor> Clone() const {
-    proa_predictor* made = nullptr;
-    internal::check(proa_predictor_clone(get(), &made));
+    proa_predictor* created = nullptr;
+    internal::check(proa_predictor_clone(get(), &created));
     std::unique_ptr<Predictor> clone(new Predictor());
-    clone->own(made, times_ != nullptr);
+    clone->own(created, times_ != nullptr);
     return clone;
   }
   /// Frees what runs left; returns the bytes.
@@ -391,11 +391,11 @@ class Predictor {
   };
 
   Predictor() = default;
-  void own(proa_predictor* made, bool profiled) {
-    predictor_.reset(made);
+  void own(proa_predictor* created, bool profiled) {
+    predictor_.reset(created);
     if (!profiled) return;
     times_ = std::make_unique<Times>();
-    internal::check(proa_predictor_set_profile(made, &Times::add, times_.get()));
+    internal::check(proa_predictor_set_profile(created, &Times::add, times_.get()));
   }
   proa_predictor* get() const { return predictor_.get(); }
 

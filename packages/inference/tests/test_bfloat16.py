@@ -78,10 +78,10 @@ def narrow(model: Path, keep: tuple[str, ...] = (), threads: int = 1) -> Config:
 @needs_bfloat16
 def test_the_whole_graph_computes_in_bfloat16(model: Path) -> None:
     program = optimized_program(narrow(model))
-    made = {n.op: n.outputs[0].dtype for n in program.nodes() if n.op != "cast"}
-    assert made.pop("exp") == "float32"  # needs more bits
-    made.pop("sum")  # of what it gives
-    assert set(made.values()) == {"bfloat16"}
+    results = {n.op: n.outputs[0].dtype for n in program.nodes() if n.op != "cast"}
+    assert results.pop("exp") == "float32"  # needs more bits
+    results.pop("sum")  # of what it gives
+    assert set(results.values()) == {"bfloat16"}
     # Weights are held in 16 bits; one cast is of x, one of the logits.
     large = [v for v in program.constants() if v.data is not None and v.data.size > 9]
     assert {v.dtype for v in large} == {"bfloat16"}
@@ -191,8 +191,10 @@ def test_sequences_compute_in_bfloat16(make: Any, op: str, tmp_path: Path) -> No
     network.eval()
     path = tmp_path / "words.proa"
     proa.jit.save(network, path, [InputSpec([None, 7], "int64", "ids")])
-    made = {n.op: n.outputs[0].dtype for n in optimized_program(narrow(path)).nodes()}
-    assert made["embedding"] == made[op] == made["linear"] == "bfloat16"
+    results = {
+        n.op: n.outputs[0].dtype for n in optimized_program(narrow(path)).nodes()
+    }
+    assert results["embedding"] == results[op] == results["linear"] == "bfloat16"
     ids = RNG.integers(0, 50, (3, 7))
     (want,), (got,) = (
         create_predictor(c).run([ids]) for c in (Config(path), narrow(path))
@@ -245,10 +247,12 @@ def test_networks_of_the_zoo_compute_in_bfloat16(name: str, tmp_path: Path) -> N
     path = tmp_path / "net.proa"
     proa.jit.save(network, path, [InputSpec([None, 3, side, side], "float32", "x")])
     program = optimized_program(narrow(path))
-    made = [(n.op, n.outputs[0].dtype) for n in program.nodes()]
-    products = [d for op, d in made if op.startswith(("conv2d", "linear", "recurrent"))]
+    results = [(n.op, n.outputs[0].dtype) for n in program.nodes()]
+    products = [
+        d for op, d in results if op.startswith(("conv2d", "linear", "recurrent"))
+    ]
     assert set(products) == {"bfloat16"} and len(products) >= 2
-    assert ("recurrent", "bfloat16") in made or name != "gru"
+    assert ("recurrent", "bfloat16") in results or name != "gru"
     (want,), (got,) = (
         create_predictor(c).run([x]) for c in (Config(path), narrow(path))
     )
@@ -276,11 +280,11 @@ def test_operators_and_arrays_stay_in_float32_if_they_are_named(model: Path) -> 
     first = next(n.outputs[0].name for n in program.nodes() if n.op == "conv2d")
     plain = narrow(model, (first,))
     plain.switch_ir_optim(False)
-    made = {
+    results = {
         v.name: v.dtype for n in optimized_program(plain).nodes() for v in n.outputs
     }
-    assert made[first] == "float32"
-    assert "bfloat16" in made.values()
+    assert results[first] == "float32"
+    assert "bfloat16" in results.values()
 
 
 @needs_bfloat16
@@ -323,9 +327,9 @@ def test_a_converted_model_computes_in_bfloat16_on_any_cpu(
         model, None, path, mixed_precision=PrecisionType.Bfloat16, black_list=["linear"]
     )
     program = file.read(path)
-    made = {n.op: n.outputs[0].dtype for n in program.nodes()}
-    assert made["conv2d_act"] == "bfloat16"
-    assert made["linear"] == "float32"
+    results = {n.op: n.outputs[0].dtype for n in program.nodes()}
+    assert results["conv2d_act"] == "bfloat16"
+    assert results["linear"] == "float32"
     x = images(3)
     want, got = (create_predictor(Config(p)).run([x])[0] for p in (model, path))
     np.testing.assert_allclose(got, want, rtol=0, atol=2**-6 * np.abs(want).max())

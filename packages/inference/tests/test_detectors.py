@@ -85,7 +85,7 @@ class RCNN(nn.Layer):
         return found
 
 
-def made(masks):
+def network_and_image(masks):
     """The network, its statistics those of noise, and an image."""
     proa.seed(4)
     network = RCNN(masks)
@@ -129,7 +129,7 @@ def check(network, run):
 
 @pytest.mark.feature("L567")
 def test_faster_rcnn_predicts_by_handles(tmp_path):
-    network = made(masks=False)
+    network = network_and_image(masks=False)
     predictor = create_predictor(Config(saved(network, tmp_path / "faster.proa")))
 
     def run(arrays):
@@ -147,7 +147,7 @@ def test_faster_rcnn_predicts_by_handles(tmp_path):
 @pytest.mark.feature("L568")
 @pytest.mark.parametrize("optimize", [True, False], ids=["passes", "plain"])
 def test_mask_rcnn_of_the_dynamic_graph_predicts_the_same(tmp_path, optimize):
-    network = made(masks=True)
+    network = network_and_image(masks=True)
     config = Config(saved(network, tmp_path / "mask.proa"))
     config.switch_ir_optim(optimize)
     predictor = create_predictor(config)

@@ -44,8 +44,8 @@ def test_the_container_is_aes_256_gcm_of_the_file(tmp_path):
     header, nonce = sealed[:24], sealed[8:20]
     assert header[:8] == b"PROAENC\x01"
     assert AESGCM(KEY).decrypt(nonce, sealed[24:], header) == content
-    made = header + AESGCM(KEY).encrypt(nonce, b"other bytes", header)
-    assert decrypt(made, KEY) == b"other bytes"
+    result = header + AESGCM(KEY).encrypt(nonce, b"other bytes", header)
+    assert decrypt(result, KEY) == b"other bytes"
     assert encrypt(content, KEY)[8:20] != nonce
 
 
@@ -110,14 +110,14 @@ def test_a_part_of_an_encrypted_model_for_onnxruntime_is_in_no_file(
     path, secret = write_mlp(tmp_path / "mlp.proa"), tmp_path / "mlp.secret"
     encrypt_file(path, secret, KEY)
     path.unlink()
-    made = []
+    results = []
     for name in ("mkdtemp", "mkstemp"):
-        monkeypatch.setattr(f"tempfile.{name}", lambda *_, **__: made.append(1))
+        monkeypatch.setattr(f"tempfile.{name}", lambda *_, **__: results.append(1))
     config = Config(secret)
     config.set_cipher_key(KEY)
     config.enable_onnxruntime()
     check(create_predictor(config))
-    assert not made
+    assert not results
     assert os.listdir(tmp_path) == ["mlp.secret"]
 
 

@@ -138,8 +138,8 @@ def test_a_damaged_cache_is_measured_anew_with_a_warning(model, tmp_path, damage
     entry(tmp_path).write_text(damage(whole))
     with pytest.warns(RuntimeWarning, match="damaged file"):
         create_predictor(tuned(path, tmp_path))
-    made_for = json.loads(whole)["made_for"]
-    assert json.loads(entry(tmp_path).read_text())["made_for"] == made_for
+    facts = json.loads(whole)["made_for"]
+    assert json.loads(entry(tmp_path).read_text())["made_for"] == facts
 
 
 def test_a_folder_that_cannot_be_written_is_warned_of(model, tmp_path):

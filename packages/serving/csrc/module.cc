@@ -33,16 +33,16 @@ PyMODINIT_FUNC PyInit__native() {
   PyObject* module = PyModule_Create(&definition);
   if (module == nullptr) return nullptr;
   for (const auto& each : types) {
-    PyObject* made = PyType_FromSpec(each.spec);
-    if (made == nullptr || PyModule_AddObjectRef(module, each.name, made) != 0) {
-      Py_XDECREF(made);
+    PyObject* type_object = PyType_FromSpec(each.spec);
+    if (type_object == nullptr || PyModule_AddObjectRef(module, each.name, type_object) != 0) {
+      Py_XDECREF(type_object);
       Py_DECREF(module);
       return nullptr;
     }
     if (each.type == nullptr) {
-      Py_DECREF(made);
+      Py_DECREF(type_object);
     } else {
-      *each.type = reinterpret_cast<PyTypeObject*>(made);
+      *each.type = reinterpret_cast<PyTypeObject*>(type_object);
     }
   }
   return module;

@@ -25,8 +25,8 @@ X = np.random.default_rng(2).normal(size=(6, 4)).astype(np.float32)
 @pytest.fixture(params=["http", "grpc"])
 def client(request, server):
     kind = {"http": HttpClient, "grpc": GrpcClient}[request.param]
-    with kind(getattr(server, f"{request.param}_address")) as made:
-        yield made
+    with kind(getattr(server, f"{request.param}_address")) as result:
+        yield result
 
 
 @pytest.mark.parametrize("binary", [True, False])

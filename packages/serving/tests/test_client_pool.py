@@ -129,14 +129,14 @@ class Async:
 
 @pytest.fixture(params=[Sync, Async])
 def connect(request):
-    made = []
+    results = []
 
     def make(*args, **options):
-        made.append(request.param(*args, **options))
-        return made[-1]
+        results.append(request.param(*args, **options))
+        return results[-1]
 
     yield make
-    for client in made:
+    for client in results:
         client.close()
 
 

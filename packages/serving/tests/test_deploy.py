@@ -167,8 +167,8 @@ def test_kserve_finds_the_runtime_that_a_service_names():
         assert model["runtime"] == runtime["metadata"]["name"]
         assert model["modelFormat"]["name"] in formats
         assert model["protocolVersion"] in runtime["spec"]["protocolVersions"]
-    (made,) = kustomized(DEPLOY / "kserve")
-    assert made["spec"]["containers"][0]["image"] == f"proa-serving:{__version__}"
+    (result,) = kustomized(DEPLOY / "kserve")
+    assert result["spec"]["containers"][0]["image"] == f"proa-serving:{__version__}"
 
 
 @pytest.mark.parametrize(

@@ -124,8 +124,8 @@ def test_a_delay_for_batches_keeps_requests_in_the_queue(serve, model, threads):
 
 
 def test_a_size_that_became_slow_returns_to_the_workers():
-    made = []
-    quick = QuickRuns(lambda: made.append(1) or len)
+    results = []
+    quick = QuickRuns(lambda: results.append(1) or len)
     for _ in range(3):
         quick.ran_in_worker(1000, 1e-5)
         assert quick.instance(1000) is None
@@ -140,7 +140,7 @@ def test_a_size_that_became_slow_returns_to_the_workers():
     for _ in range(64):
         quick.ran_in_worker(1000, 1e-5)
     assert quick.instance(1000) is len
-    assert made == [1]
+    assert results == [1]
 
 
 def test_a_run_that_holds_up_the_event_loop_is_the_last_there():

@@ -33,10 +33,10 @@ def test_ten_thousand_requests(serve, tmp_path):
 
         def infer_once(worker):
             # Half by each protocol; every request has its own numbers.
-            made = (HttpClient, server.http_address)
+            output = (HttpClient, server.http_address)
             if worker % 2:
-                made = (GrpcClient, server.grpc_address)
-            kind, address = made
+                output = (GrpcClient, server.grpc_address)
+            kind, address = output
             with kind(address) as client:
                 for at in range(COUNT // WORKERS):
                     x = np.full((1, 4), worker * 10_000 + at, np.float32)

@@ -48,18 +48,18 @@ class Nobody:
 
 @pytest.fixture
 def run():
-    made = []
+    results = []
 
     def start(apart, **limits):
         model = Counting(apart)
         scheduler = Scheduler(
             "m", model, instances=1, limits=Limits(**limits), observer=Nobody()
         )
-        made.append(scheduler)
+        results.append(scheduler)
         return model, scheduler
 
     yield start
-    for scheduler in made:
+    for scheduler in results:
         assert scheduler.close(20)
 
 

@@ -65,12 +65,12 @@ def test_a_file_becomes_a_smaller_one_that_was_measured_on_other_data(
     samples, model, tmp_path
 ):
     x, y = samples
-    made = AutoCompression(
+    compression = AutoCompression(
         model.parent, batches(x[:400], y[:400]), model.name, save_dir=tmp_path,
         config={"max_drop": 3}, eval_dataloader=batches(x[400:], y[400:]),
     )  # fmt: skip
-    found = made.compress()
-    assert found is made.result and found.path == tmp_path / "model.proa"
+    found = compression.compress()
+    assert found is compression.result and found.path == tmp_path / "model.proa"
     before, after = (accuracy(p, x[400:], y[400:]) for p in (model, found.path))
     assert found.metric_name == "accuracy"
     assert found.tried[0].metric == pytest.approx(before)
@@ -124,22 +124,22 @@ def test_a_speedup_is_a_limit_of_time(samples, model, tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("untimed")
 def test_a_speedup_needs_what_measures_times(samples, model, tmp_path):
-    made = AutoCompression(
+    compression = AutoCompression(
         model, batches(samples[0]), save_dir=tmp_path, target_speedup=2
     )
     with pytest.raises(UnavailableError, match="proa-inference"):
-        made.compress()
+        compression.compress()
 
 
 @pytest.mark.usefixtures("untimed")
 def test_a_target_that_cannot_be_met_names_the_step(samples, model, tmp_path):
     config = tmp_path / "recipe.json"
     config.write_text('{"prune": 0.8, "epochs": 0, "max_drop": 0.1}')
-    made = AutoCompression(
+    compression = AutoCompression(
         model, batches(*samples), save_dir=tmp_path / "out", config=config
     )
     with pytest.raises(PreconditionNotMetError, match="80% of multiply-adds pruned"):
-        made.compress()
+        compression.compress()
     assert (tmp_path / "out" / "report.html").is_file()
 
 
@@ -170,17 +170,17 @@ def test_an_argument_without_meaning_is_refused(model, arguments, error, message
     ],
 )
 def test_data_of_another_kind_are_refused(model, loader, message, tmp_path):
-    made = AutoCompression(
+    compression = AutoCompression(
         model, loader, save_dir=tmp_path, input_shapes=[1, 16]
     )  # fmt: skip
     with pytest.raises(InvalidArgumentError, match=message):
-        made.compress()
+        compression.compress()
 
 
 @pytest.mark.usefixtures("untimed")
 def test_a_callback_that_returns_points_is_refused(samples, model, tmp_path):
-    made = AutoCompression(
+    compression = AutoCompression(
         model, batches(*samples), save_dir=tmp_path, eval_callback=lambda *_: 76.0
     )
     with pytest.raises(InvalidArgumentError, match=r"a share in \[0, 1\], got 76.0"):
-        made.compress()
+        compression.compress()

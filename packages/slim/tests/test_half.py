@@ -82,11 +82,11 @@ def test_layers_of_a_list_keep_16_bits_in_calibration_and_training():
     trained = QAT(config).convert(student.eval(), SPEC)
     assert model.unquantized == {"2": "named in half"}
     want = ROUND["float16"](network[2].weight.numpy())
-    for made in (model, trained):
-        (weight,) = (v for v in made.program.constants() if v.name == "2.weight")
+    for result in (model, trained):
+        (weight,) = (v for v in result.program.constants() if v.name == "2.weight")
         assert weight.dtype == "float16"
         np.testing.assert_array_equal(weight.data.astype(np.float32), want)
-        ops = [node.op for node in made.program.main.nodes]
+        ops = [node.op for node in result.program.main.nodes]
         assert ops.count("linear_int8") == 1
     exact = network(proa.to_tensor(X)).numpy()
     assert np.abs(model(X) - exact).max() < 0.05 * np.abs(exact).max()

@@ -137,12 +137,14 @@ def test_a_killed_teacher_comes_back_and_nothing_is_lost_or_sent_twice(
 def serve(seed, buf_size=10, **options):
     """A teacher in this process; channels hold all that it sends."""
     service = options.pop("service", {})
-    made = Teacher(**options)
-    made.start(buf_size)
+    teacher = Teacher(**options)
+    teacher.start(buf_size)
     batches = [(images()[i : i + 7],) for i in range(0, SAMPLES, 7)]
     reader = {"batch_generator": lambda: iter(batches)}
-    made.start_knowledge_service([0], {"logits": ""}, network(seed), reader, **service)
-    return made
+    teacher.start_knowledge_service(
+        [0], {"logits": ""}, network(seed), reader, **service
+    )
+    return teacher
 
 
 @pytest.mark.feature("L491")

@@ -146,10 +146,10 @@ def test_operands_of_each_kind_are_rounded(kind, tmp_path):
     network, reference = KINDS[kind]
     path = tmp_path / "net.proa"
     proa.jit.save(Computed(network), str(path), SPECS)
-    made = PostTrainingQuantization(
+    quantization = PostTrainingQuantization(
         model_dir=path, data_loader=[[X, Y]], algo="abs_max", quantizable_op_type=[kind]
     )
-    made.save_quantized_model(tmp_path / "int8.proa")
+    quantization.save_quantized_model(tmp_path / "int8.proa")
     program = file.read(tmp_path / "int8.proa")
     assert any(node.op == "quantize" for node in program.main.nodes)
     found, _ = engine_from_bytes((tmp_path / "int8.proa").read_bytes()).run([X, Y])
@@ -204,13 +204,13 @@ def test_files_of_other_frameworks_end_in_the_same_format(kind, tmp_path):
     else:
         pytest.importorskip("google.protobuf")
         proa.interop.paddle.save(net, str(tmp_path / "net"), spec)
-    made = PostTrainingQuantization(
+    quantization = PostTrainingQuantization(
         None, tmp_path, f"net.{kind}", batch_size=16, batch_nums=3, algo="hist",
         sample_generator=lambda: ((row,) for row in IMAGES),
         quantizable_op_type=CHOSEN,
     )  # fmt: skip
-    model = made.quantize()
-    made.save_quantized_model(tmp_path / "int8.proa")
+    model = quantization.quantize()
+    quantization.save_quantized_model(tmp_path / "int8.proa")
     (found,) = engine_from_bytes((tmp_path / "int8.proa").read_bytes()).run([IMAGES])
     np.testing.assert_array_equal(found, model(IMAGES))
     whole = net(proa.to_tensor(IMAGES)).numpy()

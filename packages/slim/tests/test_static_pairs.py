@@ -157,8 +157,8 @@ def test_only_chosen_products_are_rounded() -> None:
     def kinds(**options: Any) -> Counter[str]:
         main, *_ = built(encoder)
         config = QuantConfig("abs_max", **options)
-        made = quant.quant_aware(main, None, config, for_test=True)
-        return Counter(node.op for node in made.graph.main.nodes)
+        result = quant.quant_aware(main, None, config, for_test=True)
+        return Counter(node.op for node in result.graph.main.nodes)
 
     assert kinds()["attention"] == 1 and kinds()["matmul_int8"] == 0
     assert kinds(ops=KINDS)["matmul_int8"] == 2

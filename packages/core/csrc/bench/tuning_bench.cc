@@ -72,13 +72,13 @@ class Cases {
 
   template <class T = float>
   View array(Case* c, Shape shape, DType dtype = DType::kF32) {
-    auto made = std::make_shared<Array<T>>(shape, dtype);
-    made->fill(static_cast<uint32_t>(c->owned.size() + 1), 100,
-               dtype == DType::kI8    ? 1
-               : dtype == DType::kF16 ? 0
-                                      : 0.01);
-    c->owned.push_back(made);
-    return made->view;
+    auto stored = std::make_shared<Array<T>>(shape, dtype);
+    stored->fill(static_cast<uint32_t>(c->owned.size() + 1), 100,
+                 dtype == DType::kI8    ? 1
+                 : dtype == DType::kF16 ? 0
+                                        : 0.01);
+    c->owned.push_back(stored);
+    return stored->view;
   }
   static View transposed(View v) {
     std::swap(v.shape[v.rank - 2], v.shape[v.rank - 1]);

@@ -277,8 +277,8 @@ bool parse_dtype(PyObject* o, DType* dtype) {
 namespace {
 
 // The symbolic dimensions that `SymbolicDim` returned for unknown sizes.
-Tensor symbolic_number(PyObject* made) {
-  const Ref number = checked(made);
+Tensor symbolic_number(PyObject* expression) {
+  const Ref number = checked(expression);
   return Tensor::share(impl_of(number.get()));
 }
 

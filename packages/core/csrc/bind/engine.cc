@@ -34,9 +34,9 @@ constexpr char kKinds[kDTypeCount] = {'b', 'u', 'i', 'i', 'i', 'i', 'f', 'u', 'f
 // NumPy's types, made once: to look one up by its name takes longer than a small run.
 const py::dtype& numpy_type(DType dtype) {
   static const auto* types = [] {
-    auto* made = new std::vector<py::dtype>;
-    for (const char* name : kNumpy) made->emplace_back(name);
-    return made;
+    auto* dtypes = new std::vector<py::dtype>;
+    for (const char* name : kNumpy) dtypes->emplace_back(name);
+    return dtypes;
   }();
   return (*types)[static_cast<size_t>(dtype)];
 }
@@ -404,8 +404,8 @@ void bind_engine(py::module_& m) {
   py::class_<TapePlan>(m, "TapePlan")
       .def(py::init<size_t, std::vector<uint32_t>, std::vector<uint32_t>,
                     std::vector<std::pair<uint32_t, uint32_t>>, std::vector<uint32_t>>(),
-           py::arg("results"), py::arg("read_again"), py::arg("made_again"), py::arg("seeds"),
-           py::arg("parts"));
+           py::arg("results"), py::arg("reread_inputs"), py::arg("reread_results"),
+           py::arg("seeds"), py::arg("parts"));
   py::class_<Engine> engine(m, "Engine");
   const TakeSignals take_signals = signal_taker();
   bind_files(engine, take_signals);

@@ -26,9 +26,9 @@ py::object error_type(Status status) {
 }  // namespace
 
 void set_engine_error(const EngineError& error) {
-  py::object made = error_type(error.status)(error.what());
-  if (!error.node.empty()) made.attr("node") = error.node;
-  PyErr_SetObject(py::type::of(made).ptr(), made.ptr());
+  py::object produced = error_type(error.status)(error.what());
+  if (!error.node.empty()) produced.attr("node") = error.node;
+  PyErr_SetObject(py::type::of(produced).ptr(), produced.ptr());
 }
 
 namespace {
@@ -54,7 +54,7 @@ std::vector<int64_t> bits_of(const py::sequence& numbers) {
 // A run with the tensors that it reads (none where only the second part does) and those that it
 // made, which are the outputs that overwrite no input.
 struct TensorRun {
-  std::vector<Tensor> tensors, made;
+  std::vector<Tensor> tensors, produced;
   EngineRun run;
 };
 
@@ -90,8 +90,8 @@ void run_part(Engine& engine, RunPart part, TensorRun* run) {
   run->run.give = [run](View* outputs, size_t first, size_t last) {
     for (size_t i = first; i < last; ++i) {
       if (outputs[i].rank < 0) continue;
-      run->made.push_back(empty_as(outputs[i]));
-      outputs[i] = run->made.back().view();
+      run->produced.push_back(empty_as(outputs[i]));
+      outputs[i] = run->produced.back().view();
     }
   };
   {
@@ -129,12 +129,12 @@ class ProgramBackward final : public CustomBackward {
     for (size_t i = 0; i < wanted.size(); ++i) {
       if (parts_[i] > 1) tables_[i] = wanted[i];
     }
-    for (const uint32_t i : plan.read_again) {
+    for (const uint32_t i : plan.reread_inputs) {
       if (run_->tensors[i]) watch(run_->tensors[i]);
     }
     // Without their place on the tape, as that holds this node.
-    for (Tensor& x : run_->made) x = detach(x);
-    for (const uint32_t i : plan.made_again) watch(run_->made[i]);
+    for (Tensor& x : run_->produced) x = detach(x);
+    for (const uint32_t i : plan.reread_results) watch(run_->produced[i]);
     first_ = run_->tensors;
   }
 
@@ -156,7 +156,7 @@ class ProgramBackward final : public CustomBackward {
           grad->has(TensorImpl::kContiguous) ? grad : contiguous(grad.get());
     }
     run_->run.keeps = retains_graph();
-    const size_t before = run_->made.size();
+    const size_t before = run_->produced.size();
     try {
       take_views(engine_, run_.get());
       run_part(engine_, RunPart::kSecond, run_.get());
@@ -167,14 +167,14 @@ class ProgramBackward final : public CustomBackward {
     result->resize(parts_.size());
     size_t at = before;
     for (size_t i = 0; i < parts_.size(); ++i) {
-      if (parts_[i] == 1) (*result)[i] = std::move(run_->made[at]);
+      if (parts_[i] == 1) (*result)[i] = std::move(run_->produced[at]);
       if (parts_[i] > 1) {
-        (*result)[i] =
-            row_sparse(std::move(run_->made[at]), std::move(run_->made[at + 1]), tables_[i]);
+        (*result)[i] = row_sparse(std::move(run_->produced[at]), std::move(run_->produced[at + 1]),
+                                  tables_[i]);
       }
       at += parts_[i];
     }
-    run_->made.resize(before);
+    run_->produced.resize(before);
     run_->tensors.clear();
   }
 
@@ -215,7 +215,7 @@ py::list run_whole(Engine& engine, const py::sequence& inputs, const py::sequenc
     take_views(engine, &run);
     run.run.numbers = bits_of(numbers);
     run_part(engine, RunPart::kWhole, &run);
-    return list_of(run.made);
+    return list_of(run.produced);
   });
 }
 
@@ -229,7 +229,7 @@ py::list run_on_tape(const py::object& engine, const py::sequence& inputs,
     take_views(on, run.get());
     run->run.numbers = bits_of(numbers);
     run_part(on, RunPart::kFirst, run.get());
-    std::vector<Tensor> results = run->made;
+    std::vector<Tensor> results = run->produced;
     results.resize(plan.results);
     const auto leaves = bind::to_tensors(wanted.ptr(), "Engine", false);
     auto custom = std::make_unique<ProgramBackward>(engine.ptr(), plan, std::move(run), leaves);

@@ -28,16 +28,18 @@ auto crossing(F&& f) {
 
 /// How the run of a program with two parts is recorded on the tape.
 struct TapePlan {
-  TapePlan(size_t results, std::vector<uint32_t> read_again, std::vector<uint32_t> made_again,
-           std::vector<std::pair<uint32_t, uint32_t>> seeds, std::vector<uint32_t> parts)
+  TapePlan(size_t results, std::vector<uint32_t> reread_inputs,
+           std::vector<uint32_t> reread_results, std::vector<std::pair<uint32_t, uint32_t>> seeds,
+           std::vector<uint32_t> parts)
       : results(results),
-        read_again(std::move(read_again)),
-        made_again(std::move(made_again)),
+        reread_inputs(std::move(reread_inputs)),
+        reread_results(std::move(reread_results)),
         seeds(std::move(seeds)),
         parts(std::move(parts)) {}
 
-  size_t results;                                // the first outputs are what is called for
-  std::vector<uint32_t> read_again, made_again;  // inputs and results that the second part reads
+  size_t results;  // the first outputs are what is called for
+  std::vector<uint32_t> reread_inputs,
+      reread_results;  // inputs and results that the second part reads
   std::vector<std::pair<uint32_t, uint32_t>> seeds;  // (input, result whose gradient it is)
   std::vector<uint32_t> parts;  // outputs that make each gradient: none, one, or rows and values
 };

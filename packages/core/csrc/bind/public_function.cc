@@ -162,15 +162,15 @@ PyTypeObject* public_function_type = nullptr;
 PyObject* public_function(PyObject*, PyObject* args) {
   PyObject *function, *explain;
   if (!PyArg_ParseTuple(args, "OO", &function, &explain)) return nullptr;
-  PublicFunction* made = PyObject_GC_New(PublicFunction, public_function_type);
-  if (made == nullptr) return nullptr;
-  made->call = call;
+  PublicFunction* created = PyObject_GC_New(PublicFunction, public_function_type);
+  if (created == nullptr) return nullptr;
+  created->call = call;
   Py_INCREF(function);
-  made->function = function;
+  created->function = function;
   Py_INCREF(explain);
-  made->explain = explain;
-  PyObject_GC_Track(made);
-  return reinterpret_cast<PyObject*>(made);
+  created->explain = explain;
+  PyObject_GC_Track(created);
+  return reinterpret_cast<PyObject*>(created);
 }
 
 PyMethodDef functions[] = {{"public_function", public_function, METH_VARARGS,

@@ -119,24 +119,25 @@ int call_python(const ProaOperator* self, const ProaArguments* arguments) {
 }  // namespace
 
 const ExtensionOp* define_python_operator(const char* name, int outputs, PyObject* function) {
-  auto made = std::make_unique<PythonOperator>();
-  made->name = name;
-  for (int i = 0; i < outputs; ++i) made->outputs.push_back("Y" + std::to_string(i));
-  for (const std::string& output : made->outputs) made->output_names.push_back(output.c_str());
-  made->function = function;
-  ProaOperator& abi = made->abi;
-  abi.name = made->name.c_str();
+  auto created = std::make_unique<PythonOperator>();
+  created->name = name;
+  for (int i = 0; i < outputs; ++i) created->outputs.push_back("Y" + std::to_string(i));
+  for (const std::string& output : created->outputs)
+    created->output_names.push_back(output.c_str());
+  created->function = function;
+  ProaOperator& abi = created->abi;
+  abi.name = created->name.c_str();
   abi.inputs = kInputs;
   abi.input_count = 1;
-  abi.outputs = made->output_names.data();
+  abi.outputs = created->output_names.data();
   abi.output_count = outputs;
   abi.attributes = kAttributes;
   abi.attribute_count = 1;
   abi.run = abi.infer = call_python;
-  abi.own = made.get();
+  abi.own = created.get();
   const ExtensionOp* op = register_operator(abi);
   Py_INCREF(function);
-  made.release();  // for ever; NOLINT(bugprone-unused-return-value)
+  created.release();  // for ever; NOLINT(bugprone-unused-return-value)
   return op;
 }
 

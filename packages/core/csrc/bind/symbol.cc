@@ -89,7 +89,7 @@ PyObject* bind_symbol(PyObject*, PyObject* args) {
     x->view.data = nullptr;
     x->set(TensorImpl::kSymbolic, true);
     x->set(TensorImpl::kGradRead, false);
-    x->set(TensorImpl::kGradMade, false);
+    x->set(TensorImpl::kGradAdded, false);
     x->extra().handle = keep(handle);
     return wrap(std::move(before));
   });

@@ -222,7 +222,7 @@ PyGetSetDef attributes[] = {
     {"_held_grad", get_held_grad, nullptr, nullptr, nullptr},
     {"_zero_grad", get_flag, set_flag, nullptr, flag(TensorImpl::kZeroGrad)},
     {"_grad_read", get_flag, nullptr, nullptr, flag(TensorImpl::kGradRead)},
-    {"_grad_made", get_flag, nullptr, nullptr, flag(TensorImpl::kGradMade)},
+    {"_grad_added", get_flag, nullptr, nullptr, flag(TensorImpl::kGradAdded)},
     {"name", get_name, set_name, "A name, made up if none was given.", nullptr},
     {"is_leaf", get_is_leaf, nullptr, "True if no recorded op made it.", nullptr},
     {"inplace_version", get_version, nullptr, "Number of in-place changes.", nullptr},

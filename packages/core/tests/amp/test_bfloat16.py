@@ -174,7 +174,7 @@ def train(dtype: str) -> tuple[float, float, int]:
     rng = np.random.RandomState(0)
     before = _core.memory_stats()["allocated"]
     net = Word2Vec(2000, 64).to(dtype=dtype)
-    made = optimizer.SGD(10.0, net.parameters())
+    result = optimizer.SGD(10.0, net.parameters())
     losses = []
     for _ in range(120):
         # Words of one block of ten occur together.
@@ -188,8 +188,8 @@ def train(dtype: str) -> tuple[float, float, int]:
             logits.astype("float32"), proa.to_tensor(labels), reduction="sum"
         )
         (loss / 32).backward()
-        made.step()
-        made.clear_grad()
+        result.step()
+        result.clear_grad()
         losses.append(loss.item() / 128)
     del loss, logits
     used = _core.memory_stats()["allocated"] - before
@@ -211,12 +211,12 @@ def test_one_call_casts_a_network_to_bfloat16() -> None:
     assert amp.is_bfloat16_supported()
     assert _core.build_info()["isa"] in ("scalar", "avx2", "avx512", "neon", "neondot")
     net = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1D(8), nn.Linear(8, 2))
-    made = optimizer.Adam(parameters=net.parameters())
-    net, made = amp.decorate(net, made, level="O2", dtype="bfloat16")
+    result = optimizer.Adam(parameters=net.parameters())
+    net, result = amp.decorate(net, result, level="O2", dtype="bfloat16")
     kinds = [p.dtype.name for p in net.parameters()]
     assert kinds == ["bfloat16"] * 2 + ["float32"] * 2 + ["bfloat16"] * 2
     with amp.auto_cast(level="O2", dtype="bfloat16"):
         loss = net(proa.ones([5, 4])).mean()
     loss.backward()
-    made.step()
-    assert len(made.state_dict()["master_weights"]) == 4
+    result.step()
+    assert len(result.state_dict()["master_weights"]) == 4

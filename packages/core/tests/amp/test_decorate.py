@@ -44,15 +44,15 @@ def test_layers_may_stay_out() -> None:
 @pytest.mark.parametrize("master", [None, True, False])
 def test_optimizers_train_float32_copies_by_default(master: bool | None) -> None:
     net = network()
-    made = optimizer.Momentum(parameters=net.parameters())
+    momentum = optimizer.Momentum(parameters=net.parameters())
     net, (same,) = amp.decorate(
-        net, [made], level="O2", dtype="bfloat16", master_weight=master
+        net, [momentum], level="O2", dtype="bfloat16", master_weight=master
     )
-    assert same is made
+    assert same is momentum
     with amp.auto_cast(level="O2", dtype="bfloat16"):
         net(proa.ones([2, 1, 4, 4])).sum().backward()
-    made.step()
-    assert ("master_weights" in made.state_dict()) == (master is not False)
+    momentum.step()
+    assert ("master_weights" in momentum.state_dict()) == (master is not False)
 
 
 def test_state_dicts_may_have_another_dtype() -> None:

@@ -133,9 +133,9 @@ def _in_place() -> Iterator[Case]:
             values, other = [[5, 2], [1, 3]], [[2, 2], [1, 1]]
             x, y = array(xp, values, kind), array(xp, other, kind)
             plain = getattr(operator, f"__{name}__")(x, y)
-            made = getattr(operator, f"__i{name}__")(array(xp, values, kind), y)
-            expect(dtype_name(made) == kind, dtype_name(made))
-            expect(made.tolist() == plain.tolist(), made)
+            result = getattr(operator, f"__i{name}__")(array(xp, values, kind), y)
+            expect(dtype_name(result) == kind, dtype_name(result))
+            expect(result.tolist() == plain.tolist(), result)
 
         yield Case(f"inplace {name} {kind}", check)
 
@@ -204,9 +204,9 @@ def _dtypes() -> Iterator[Case]:
 
             def unary(xp: Namespace, name: str = name, kind: str = kind,
                       wanted: str = wanted) -> None:  # fmt: skip
-                made = getattr(xp, name)(array(xp, [_one(kind)] * 2, kind))
-                expect(dtype_name(made) == wanted, dtype_name(made))
-                expect(tuple(made.shape) == (2,), made.shape)
+                result = getattr(xp, name)(array(xp, [_one(kind)] * 2, kind))
+                expect(dtype_name(result) == wanted, dtype_name(result))
+                expect(tuple(result.shape) == (2,), result.shape)
 
             yield Case(f"dtype {name}({kind})", unary)
     for name, kinds in BINARY.items():
@@ -219,17 +219,17 @@ def _dtypes() -> Iterator[Case]:
             def binary(xp: Namespace, name: str = name, a: str = a, b: str = b,
                        wanted: str = wanted) -> None:  # fmt: skip
                 x, y = array(xp, [[_one(a)]] * 2, a), array(xp, [_one(b)] * 3, b)
-                made = getattr(xp, name)(x, y)
-                expect(dtype_name(made) == wanted, dtype_name(made))
-                expect(tuple(made.shape) == (2, 3), made.shape)
+                result = getattr(xp, name)(x, y)
+                expect(dtype_name(result) == wanted, dtype_name(result))
+                expect(tuple(result.shape) == (2, 3), result.shape)
 
             yield Case(f"dtype {name}({a}, {b})", binary)
     for a, b in itertools.product(ALL, ALL):
         if (result := promoted(a, b)) is not None:
 
             def typed(xp: Namespace, a: str = a, b: str = b, r: str = result) -> None:
-                made = xp.result_type(getattr(xp, a), getattr(xp, b))
-                expect(made == getattr(xp, r), made)
+                output = xp.result_type(getattr(xp, a), getattr(xp, b))
+                expect(output == getattr(xp, r), output)
 
             yield Case(f"dtype result_type({a}, {b})", typed)
 

@@ -132,12 +132,12 @@ def test_filled_arrays_agree_with_numpy(shape: Any, data: Any) -> None:
     x = xp.asarray(expected, copy=True)
     drawn.check(xp.full_like(x, value), expected)
     for name in ("zeros", "ones"):
-        made = getattr(np, name)(shape, dtype)
-        drawn.check(getattr(xp, name)(shape, dtype=dtype), made)
-        drawn.check(getattr(xp, f"{name}_like")(x), made)
-        drawn.check(getattr(xp, name)(shape), made.real.astype("float32"))
+        result = getattr(np, name)(shape, dtype)
+        drawn.check(getattr(xp, name)(shape, dtype=dtype), result)
+        drawn.check(getattr(xp, f"{name}_like")(x), result)
+        drawn.check(getattr(xp, name)(shape), result.real.astype("float32"))
         drawn.check(
-            getattr(xp, f"{name}_like")(x, dtype="int16"), np.ones_like(made, "int16")
+            getattr(xp, f"{name}_like")(x, dtype="int16"), np.ones_like(result, "int16")
             * (name == "ones"),
         )  # fmt: skip
     for y in (xp.empty(shape, dtype=dtype), xp.empty_like(x)):

@@ -67,9 +67,9 @@ def test_a_gan_with_a_gradient_penalty_learns_a_distribution():
         slow.step()
         slow.clear_grad()
         critic.clear_gradients()
-    made = make(proa.randn([2000, 1])).numpy()
-    assert abs(made.mean() - 3) < 0.5
-    assert 0.3 < made.std() < 0.7
+    result = make(proa.randn([2000, 1])).numpy()
+    assert abs(result.mean() - 3) < 0.5
+    assert 0.3 < result.std() < 0.7
 
 
 @pytest.mark.feature("L054")

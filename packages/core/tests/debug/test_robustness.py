@@ -120,11 +120,11 @@ def test_tensors_may_end_in_another_thread_than_they_began_in():
     gc.collect()
     before = proa.device.memory_allocated()
     for _ in range(20):
-        made = [proa.ones([10]) for _ in range(500)]
-        thread = threading.Thread(target=made.clear)
+        result = [proa.ones([10]) for _ in range(500)]
+        thread = threading.Thread(target=result.clear)
         thread.start()
         thread.join()
-    del made
+    del result
     assert proa.device.memory_allocated() == before
 
 

@@ -49,8 +49,8 @@ def seeds() -> Iterator[tuple[str, Program]]:
         for i, (_, case, arrays, program) in enumerate(islice(found, CASES)):
             yield f"{sample.name}_{i}", program
             if len(arrays) > 1 and arrays[0] is not None:
-                made = with_constants(sample, arrays, case.attrs)
-                yield f"{sample.name}_{i}_constant", made
+                result = with_constants(sample, arrays, case.attrs)
+                yield f"{sample.name}_{i}_constant", result
 
 
 def main(folder: Path) -> int:

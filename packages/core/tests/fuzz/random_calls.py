@@ -298,17 +298,17 @@ USES: dict[type, tuple[str, ...]] = {
 }  # fmt: skip
 
 
-def use(made: Any, arguments: Arguments) -> str:
+def use(output: Any, arguments: Arguments) -> str:
     """Call the methods of an object that a call has made."""
     for kind, names in USES.items():
-        if isinstance(made, kind):
+        if isinstance(output, kind):
             for name in names:
-                method = getattr(made, name, None)
+                method = getattr(output, name, None)
                 if method is None:
                     continue
-                target = made.forward if isinstance(made, proa.nn.Layer) else method
+                target = output.forward if isinstance(output, proa.nn.Layer) else method
                 args, kwargs = arguments.for_call(target)
-                if isinstance(made, proa.nn.initializer.Initializer):
+                if isinstance(output, proa.nn.initializer.Initializer):
                     args, kwargs = [arguments.parameter()], {}
                 result = method(*args, **kwargs)
                 if inspect.isgenerator(result) or hasattr(result, "__next__"):

@@ -123,8 +123,8 @@ def test_training_goes_on_from_files_of_either_mode(
             proa.seed(0)
             losses.append([model.train_batch([X], [Y])[0][0] for _ in range(3)])
         loaded = proa.jit.load(str(folder / "inference"))
-        made = loaded(proa.to_tensor(X)).numpy()
-        np.testing.assert_allclose(made, outputs, rtol=1e-4, atol=1e-5)
+        result = loaded(proa.to_tensor(X)).numpy()
+        np.testing.assert_allclose(result, outputs, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(*losses, rtol=1e-3)
 
 

@@ -82,13 +82,13 @@ def test_optimizer_states(tmp_path: Path) -> None:
         NAMES: {},
     }
     path = dump(state, tmp_path / "net.pdopt")
-    made = proa.optimizer.Adam(
+    adam = proa.optimizer.Adam(
         proa.optimizer.lr.ExponentialDecay(0.5, 0.5), parameters=[p]
     )
-    made.set_state_dict(proa.load(path, allow_pickle=True))
-    again = made.state_dict()
-    assert made.get_lr() == 0.0625
-    assert made._state["linear_0.b_0"]["step"] == 3
+    adam.set_state_dict(proa.load(path, allow_pickle=True))
+    again = adam.state_dict()
+    assert adam.get_lr() == 0.0625
+    assert adam._state["linear_0.b_0"]["step"] == 3
     for key in list(state)[:4]:
         np.testing.assert_allclose(again[key].numpy(), state[key], rtol=1e-6)
 

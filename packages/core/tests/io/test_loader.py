@@ -445,8 +445,8 @@ def test_workers_work_ahead_while_the_caller_is_busy() -> None:
     next(iterator)
     time.sleep(0.5)
     started = time.time()
-    made = [next(iterator).item() for _ in range(3)]
-    assert all(stamp < started for stamp in made)  # before they were requested
+    results = [next(iterator).item() for _ in range(3)]
+    assert all(stamp < started for stamp in results)  # before they were requested
 
 
 def test_invalid_settings_are_rejected() -> None:

@@ -49,24 +49,24 @@ def build(
     sizes = [shape, shape, *others]
     arrays = [np.asarray(random.standard_normal(s), np.float32) for s in sizes]
     inputs = [b.input(f"x{i}", "float32", s) for i, s in enumerate(sizes)]
-    made: list[Value] = [inputs[0]]
+    results: list[Value] = [inputs[0]]
     for op, back, other in ops:
-        x = made[-1 - back % len(made)]
+        x = results[-1 - back % len(results)]
         y = inputs[other % len(inputs)]
         if op in ("relu_grad", "where") and y.shape != shape:
             y = inputs[1]
         if op == "cast":
             half = b.cast(x, dtype="bfloat16")
-            made.append(b.cast(half, dtype="float32"))
+            results.append(b.cast(half, dtype="float32"))
         elif op == "scale":
-            made.append(b.scale(x, scale=0.5, bias=-1.0))
+            results.append(b.scale(x, scale=0.5, bias=-1.0))
         elif op == "where":
-            made.append(b.where(b.less_than(x, y), x, y))
+            results.append(b.where(b.less_than(x, y), x, y))
         else:
-            made.append(getattr(b, op)(*((x, y) if op in BINARY else (x,))))
-    b.output(made[-1])
-    if len(made) > 3 and made[-3] is not inputs[0]:
-        b.output(made[-3])  # read outside of the chain too
+            results.append(getattr(b, op)(*((x, y) if op in BINARY else (x,))))
+    b.output(results[-1])
+    if len(results) > 3 and results[-3] is not inputs[0]:
+        b.output(results[-3])  # read outside of the chain too
     return b.program, arrays
 
 

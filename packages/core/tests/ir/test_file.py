@@ -28,7 +28,7 @@ GOLDEN = Path(__file__).parent / "golden"
 FILES = sorted(GOLDEN.glob("*.proa"))
 
 
-def hand_made() -> Program:
+def written_by_hand() -> Program:
     """linear and softmax, put together without the shape rules."""
     program = Program()
     block = program.main
@@ -169,8 +169,8 @@ def test_the_golden_control_flow_runs_as_its_document_says(n: int) -> None:
     for _ in range(n):
         x = x @ ramp(3, 3) if x.sum() < 9 else x - 4
     engine = _core.Engine.load(str(GOLDEN / "control_flow.v1.proa"))
-    (made,) = engine.run([start, np.array(n)])
-    np.testing.assert_allclose(made, x + ramp(3), rtol=1e-6)
+    (result,) = engine.run([start, np.array(n)])
+    np.testing.assert_allclose(result, x + ramp(3), rtol=1e-6)
 
 
 def test_every_kind_of_attribute_survives() -> None:
@@ -188,7 +188,7 @@ def test_every_kind_of_attribute_survives() -> None:
 
 
 def test_a_program_survives_the_file(tmp_path: Path) -> None:
-    program = hand_made()
+    program = written_by_hand()
     program.metadata["name"] = "Häuser"
     write(program, tmp_path / "m.proa")
     again = read(tmp_path / "m.proa")
@@ -198,7 +198,7 @@ def test_a_program_survives_the_file(tmp_path: Path) -> None:
 
 
 def test_a_weight_used_twice_is_stored_once(tmp_path: Path) -> None:
-    program = hand_made()
+    program = written_by_hand()
     first = program.main.nodes[0]
     again = Node("linear", list(first.inputs), [], {})
     again.outputs = [Value("other", "float32", (-1, 3), "node", producer=again)]
@@ -209,7 +209,7 @@ def test_a_weight_used_twice_is_stored_once(tmp_path: Path) -> None:
 
 
 def test_weights_of_one_name_are_distinguished(tmp_path: Path) -> None:
-    program = hand_made()
+    program = written_by_hand()
     weight, bias = program.main.nodes[0].inputs[1:]
     assert weight is not None and bias is not None
     bias.name = weight.name
@@ -235,13 +235,13 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 
 def test_an_unknown_op_needs_a_newer_version() -> None:
-    raw = bytearray(to_bytes(hand_made())).replace(b"softmax\0", b"sofTmax\0")
+    raw = bytearray(to_bytes(written_by_hand())).replace(b"softmax\0", b"sofTmax\0")
     with pytest.raises(VersionError, match="got 'sofTmax'"):
         from_bytes(bytes(raw), verify=False)
 
 
 def test_another_format_version_is_refused() -> None:
-    raw = bytearray(to_bytes(hand_made()))
+    raw = bytearray(to_bytes(written_by_hand()))
     struct.pack_into("<I", raw, raw.index(b"PROAGRPH") + 8, 9)
     with pytest.raises(VersionError, match="must have format 1, got 9"):
         from_bytes(bytes(raw))
@@ -250,12 +250,12 @@ def test_another_format_version_is_refused() -> None:
 @pytest.mark.parametrize("keep", [0, 7, 100, 900, -1])
 def test_a_truncated_file_is_refused(keep: int) -> None:
     with pytest.raises(InvalidArgumentError, match="a model file must have"):
-        from_bytes(to_bytes(hand_made())[:keep])
+        from_bytes(to_bytes(written_by_hand())[:keep])
 
 
 @pytest.mark.fuzz
 def test_any_flipped_bit_is_found() -> None:
-    raw = to_bytes(hand_made())
+    raw = to_bytes(written_by_hand())
     for at in range(len(raw)):
         changed = bytearray(raw)
         changed[at] ^= 1 << (at % 8)
@@ -264,11 +264,13 @@ def test_any_flipped_bit_is_found() -> None:
 
 
 @pytest.mark.fuzz
-@pytest.mark.parametrize("source", ["hand_made", "control_flow"])
+@pytest.mark.parametrize("source", ["written_by_hand", "control_flow"])
 def test_python_refuses_any_bytes_with_a_typed_error(source: str) -> None:
     random = np.random.default_rng(5)
     raw = to_bytes(
-        hand_made() if source == "hand_made" else read(GOLDEN / f"{source}.v1.proa")
+        written_by_hand()
+        if source == "written_by_hand"
+        else read(GOLDEN / f"{source}.v1.proa")
     )
     start = raw.index(b"PROAGRPH")
     for _ in range(3000):
@@ -282,7 +284,7 @@ def test_python_refuses_any_bytes_with_a_typed_error(source: str) -> None:
 
 def test_an_interrupted_save_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "m.proa"
-    write(hand_made(), path)
+    write(written_by_hand(), path)
     before = path.read_bytes()
     script = f"""
         import os, signal
@@ -301,8 +303,8 @@ def test_an_interrupted_save_leaves_the_old_file(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["m.proa"]
 
 
-def test_a_value_read_before_it_is_made_cannot_be_written() -> None:
-    program = hand_made()
+def test_a_value_read_before_it_is_produced_cannot_be_written() -> None:
+    program = written_by_hand()
     program.main.nodes.reverse()
     with pytest.raises(InvalidArgumentError, match="must be defined before its use"):
         to_bytes(program)

@@ -76,8 +76,8 @@ def test_a_call_reads_constants_and_gives_an_input_on() -> None:
     x = b.input("x", *spec)
     k, body, (y, w) = new_block(b.program, spec, spec)
     body.output(w, body.add(y, w), y)
-    made = flow(b, "call", [x, b.constant(ONES[0])], [spec] * 3, block=k)
-    b.output(*made, made[1])
+    result = flow(b, "call", [x, b.constant(ONES[0])], [spec] * 3, block=k)
+    b.output(*result, result[1])
     data = draw(3)
     got = load(b).run([data])
     for array, want in zip(got, (ONES[0], data + 1, data, data + 1), strict=True):

@@ -44,7 +44,7 @@ class Vectors(nn.Layer):
         return F.relu(self.norm(self.linear(x)))
 
 
-def made(make: Callable[[], nn.Layer]) -> nn.Layer:
+def with_random_parameters(make: Callable[[], nn.Layer]) -> nn.Layer:
     net, random = make(), np.random.default_rng(1)
     for p in net.parameters():
         p.set_value(random.standard_normal(p.shape).astype(np.float32))
@@ -55,7 +55,7 @@ def train(
     make: Callable[[], nn.Layer], x: Array, t: Array, recorded: bool, rate: float = 0.1
 ) -> tuple[dict[str, Array], list[str]]:
     """State after two steps of SGD on sum(net(x) * t), and the ops recorded."""
-    net = made(make)
+    net = with_random_parameters(make)
     opt = proa.optimizer.SGD(rate, net.parameters())
 
     def step(x: Any, t: Any) -> None:
@@ -92,7 +92,7 @@ def test_the_gradients_are_those_of_the_formula() -> None:
     random = np.random.default_rng(0)
     x = random.standard_normal((50, 6)).astype(np.float32)
     t = random.standard_normal((50, 70)).astype(np.float32)
-    net = made(Vectors)
+    net = with_random_parameters(Vectors)
     w, b, scale, bias = (p.numpy().astype(np.float64) for p in net.parameters())
     for _ in range(2):
         h = x @ w + b
@@ -163,7 +163,7 @@ def test_a_bias_may_change_before_a_layers_backward() -> None:
     x = proa.to_tensor(random.standard_normal((50, 6)).astype(np.float32))
     grads = []
     for recorded in (False, True):
-        net = made(Vectors)
+        net = with_random_parameters(Vectors)
         model = to_static(net) if recorded else net
         loss = model(x).sum()
         net.norm.bias.set_value(net.norm.bias + 3.0)

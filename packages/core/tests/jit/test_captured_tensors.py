@@ -48,7 +48,7 @@ def test_memory_shared_with_numpy_may_change_between_calls() -> None:
         check(step, 2 * X, 3 * X, 4 * X, between=write)
 
 
-def test_a_tensor_made_in_a_call_may_change_after_it_was_read() -> None:
+def test_a_tensor_created_in_a_call_may_change_after_it_was_read() -> None:
     def run(x: Any) -> Any:
         total = proa.zeros([2])
         first = x + total
@@ -72,7 +72,7 @@ class Lazy(proa.nn.Layer):
         return x * self.scale + 0 * self.weight
 
 
-def test_a_tensor_made_in_the_first_call_may_change_between_calls() -> None:
+def test_a_tensor_created_in_the_first_call_may_change_between_calls() -> None:
     layer = Lazy()
     layer.eval()
     recorded = to_static(layer)

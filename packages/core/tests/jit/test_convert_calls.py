@@ -103,7 +103,7 @@ class Callable:
         return x
 
     @classmethod
-    def made(cls, x: Any) -> Any:
+    def built(cls, x: Any) -> Any:
         return cls(2.0)(x) if x.min() > 0 else cls(3.0)(x)
 
     @staticmethod
@@ -112,7 +112,7 @@ class Callable:
 
 
 def calls_objects(x: Any) -> Any:
-    return Callable(2.0)(x) + Callable.made(x) + Callable.plain(x)
+    return Callable(2.0)(x) + Callable.built(x) + Callable.plain(x)
 
 
 FUNCTIONS = [

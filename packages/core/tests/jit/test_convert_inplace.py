@@ -14,7 +14,7 @@ from .equivalence import agree
 INPUTS = [np.float32(a) for a in ([1, 2, 3], [-1, 9, 3], [1, -9, 3], [-4, -5, 1])]
 
 
-def made_in_an_inner_branch(x: Any) -> Any:
+def defined_in_an_inner_branch(x: Any) -> Any:
     if x.mean() < 3:
         x = x + 1
         if x[2] < 2:
@@ -25,7 +25,7 @@ def made_in_an_inner_branch(x: Any) -> Any:
     return x
 
 
-def made_in_a_branch_of_a_loop(x: Any) -> Any:
+def defined_in_a_branch_of_a_loop(x: Any) -> Any:
     y = x
     count = proa.full([], 0, "int64")
     while count < 3:
@@ -48,7 +48,7 @@ def of_the_function_around(x: Any) -> Any:
 
 @pytest.mark.parametrize(
     "function",
-    [made_in_an_inner_branch, made_in_a_branch_of_a_loop, of_the_function_around],
+    [defined_in_an_inner_branch, defined_in_a_branch_of_a_loop, of_the_function_around],
 )
 def test_changes_belong_to_the_part_that_makes_the_tensor(function: Any):
     agree(function, INPUTS)

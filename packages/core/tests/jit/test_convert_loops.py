@@ -330,6 +330,6 @@ def becomes_none(x: Any) -> Any:
 
 
 @pytest.mark.parametrize("function", [grows_in_one_branch, becomes_none])
-def test_what_a_round_loses_is_not_made_up(function: Any):
+def test_what_a_round_loses_is_not_recovered(function: Any):
     with pytest.raises(InvalidTypeError, match="must be of one kind"):
         to_static(function)(proa.to_tensor([1.0, 2.0, 3.0]))

@@ -45,26 +45,26 @@ class Writer:
         return self.draw.choice(kinds)
 
     def block(self, depth: int, in_loop: bool) -> list[str]:
-        made: list[str] = []
+        results: list[str] = []
         for _ in range(self.draw.randint(1, 3)):
             self.left -= 1
             kind = self.draw.choice(["bind", "bind", "if", "if", "while", "for", "end"])
-            if kind == "bind" or depth > 3 or (self.left < 0 and not made):
-                made.append(f"{self.name()} = {self.value()}")
+            if kind == "bind" or depth > 3 or (self.left < 0 and not results):
+                results.append(f"{self.name()} = {self.value()}")
             elif self.left < 0:
                 break
             elif kind == "if":
-                made += self.part(f"if {self.test()}:", depth, in_loop)
+                results += self.part(f"if {self.test()}:", depth, in_loop)
                 if self.draw.random() < 0.6:
-                    made += self.part("else:", depth, in_loop)
-                made.append(f"flag = {self.test()}")
+                    results += self.part("else:", depth, in_loop)
+                results.append(f"flag = {self.test()}")
             elif kind == "end":
                 ends = [f"return {self.name()} + n, n"]
-                made.append(self.draw.choice(ends + ["break", "continue"] * in_loop))
+                results.append(self.draw.choice(ends + ["break", "continue"] * in_loop))
                 break
             else:
-                made += self.loop(kind, depth, in_loop)
-        return made
+                results += self.loop(kind, depth, in_loop)
+        return results
 
     def part(self, head: str, depth: int, in_loop: bool) -> list[str]:
         return [head, *("    " + line for line in self.block(depth + 1, in_loop))]
@@ -75,10 +75,10 @@ class Writer:
         head = [f"for {k} in range({self.draw.choice(['m', '3', '1, m'])}):"]
         if kind == "while":
             head = [f"{k} = 0", f"while {k} < m and ({self.test()}):", f"    {k} += 1"]
-        made = [*head, "    n = n + 1", *self.part("", depth, True)[1:]]
+        results = [*head, "    n = n + 1", *self.part("", depth, True)[1:]]
         if self.draw.random() < 0.3:
-            made += self.part("else:", depth, in_loop)
-        return made
+            results += self.part("else:", depth, in_loop)
+        return results
 
 
 def written(seed: int, folder: Path) -> Any:

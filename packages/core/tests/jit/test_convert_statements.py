@@ -176,8 +176,8 @@ def test_the_code_of_a_function_is_what_is_recorded():
     assert code == to_static(function).code
     for a in INPUTS:
         x = proa.to_tensor(a)
-        for made in (
+        for result in (
             ProgramTranslator().get_func(function)(x),
             ProgramTranslator().get_output(function, x),
         ):
-            assert_equal(made, function(x))
+            assert_equal(result, function(x))

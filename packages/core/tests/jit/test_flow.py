@@ -120,16 +120,16 @@ def test_a_recorded_program_is_sound_and_survives_a_file(function: Any) -> None:
 
 
 @pytest.mark.parametrize("function", PROGRAMS)
-@pytest.mark.parametrize("made_by", [saved, proa.jit.to_static])
-def test_one_program_takes_every_branch(function: Any, made_by: Any) -> None:
-    made = made_by(function)
+@pytest.mark.parametrize("compile_as", [saved, proa.jit.to_static])
+def test_one_program_takes_every_branch(function: Any, compile_as: Any) -> None:
+    result = compile_as(function)
     for n in (0, 1, 3, 5, 2):
         with proa.no_grad():
-            mine, theirs = leaves(made(*inputs(n))), leaves(function(*inputs(n)))
+            mine, theirs = leaves(result(*inputs(n))), leaves(function(*inputs(n)))
         for a, b in zip(mine, theirs, strict=True):
             np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-6)
-    if made_by is proa.jit.to_static:
-        assert len(made._cache) == 1 and not made._broken
+    if compile_as is proa.jit.to_static:
+        assert len(result._cache) == 1 and not result._broken
 
 
 @pytest.mark.parametrize("function", PROGRAMS)
@@ -141,26 +141,26 @@ def test_gradients_of_a_loaded_program_are_those_of_the_function(
     for f in (function, saved(function)):
         x, count = inputs(n)
         x.stop_gradient = False
-        made = leaves(f(x, count))
-        floats = [t for t in made if t.dtype == "float32"]
+        result = leaves(f(x, count))
+        floats = [t for t in result if t.dtype == "float32"]
         sum((t.sum() for t in floats), proa.zeros([])).backward()
-        found.append([*[t.numpy() for t in made], x.grad.numpy()])
+        found.append([*[t.numpy() for t in result], x.grad.numpy()])
     for mine, theirs in zip(*found, strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-6)
 
 
 @pytest.mark.feature("L156")
-@pytest.mark.parametrize("made_by", [saved, proa.jit.to_static])
-def test_while_loop_runs_its_body_while_its_condition_holds(made_by: Any) -> None:
+@pytest.mark.parametrize("compile_as", [saved, proa.jit.to_static])
+def test_while_loop_runs_its_body_while_its_condition_holds(compile_as: Any) -> None:
     def doubled(x: Any, n: Any) -> Any:
         return snn.while_loop(
             lambda i, a: i < n, lambda i, a: (i + 1, a * 2), [n * 0, x]
         )
 
-    made = made_by(doubled)
+    result = compile_as(doubled)
     for n in (0, 1, 4):
         x, count = inputs(n)
-        i, a = made(x, count)
+        i, a = result(x, count)
         assert i.item() == n
         np.testing.assert_array_equal(a.numpy(), x.numpy() * 2**n)
 
@@ -187,14 +187,14 @@ CHOICES = {
 
 
 @pytest.mark.feature("L157", "L158", "L159")
-@pytest.mark.parametrize("made_by", [saved, proa.jit.to_static])
+@pytest.mark.parametrize("compile_as", [saved, proa.jit.to_static])
 @pytest.mark.parametrize("op", CHOICES)
-def test_one_branch_of_a_program_runs(op: str, made_by: Any) -> None:
+def test_one_branch_of_a_program_runs(op: str, compile_as: Any) -> None:
     function, factors = CHOICES[op]
-    made = made_by(function)
+    result = compile_as(function)
     for n, factor in enumerate(factors):
         x, count = inputs(n)
-        np.testing.assert_array_equal(made(x, count).numpy(), x.numpy() * factor)
+        np.testing.assert_array_equal(result(x, count).numpy(), x.numpy() * factor)
 
 
 def test_a_static_function_with_a_loop_trains() -> None:
@@ -254,9 +254,9 @@ def test_values_of_operators_that_share_a_name_have_names_of_their_own() -> None
     names = [v.name for v in program.main.values()]
     assert len(set(names)) == len(names)
     x, n = inputs(1)
-    made, _ = saved(f)(x, n)
+    result, _ = saved(f)(x, n)
     tanh = np.tanh(x.numpy())
-    np.testing.assert_allclose(made.numpy(), tanh + np.maximum(tanh, 0), rtol=1e-6)
+    np.testing.assert_allclose(result.numpy(), tanh + np.maximum(tanh, 0), rtol=1e-6)
 
 
 def test_a_tensor_of_a_branch_is_not_to_be_read_after_it() -> None:

@@ -109,9 +109,9 @@ def test_named_tuples_stay_named() -> None:
         return Pair(x.sum(), 3)
 
     for _ in range(2):
-        made = pair(X)
-        assert isinstance(made, Pair) and made.count == 3
-        assert float(made.sum) == 6.0
+        result = pair(X)
+        assert isinstance(result, Pair) and result.count == 3
+        assert float(result.sum) == 6.0
         with proa.no_grad():
             assert float(pair(X).sum) == 6.0
 
@@ -120,10 +120,10 @@ def test_named_tuples_stay_named() -> None:
 def test_objects_have_tensors_of_their_own_call(kind: Any) -> None:
     static = to_static(lambda x: (x * 3, kind(x * 2)))
     for factor in (1.0, 2.0):
-        plain, made = static(X * factor)
-        assert isinstance(made, kind)
+        plain, result = static(X * factor)
+        assert isinstance(result, kind)
         np.testing.assert_allclose(plain.numpy(), X.numpy() * factor * 3)
-        np.testing.assert_allclose(made.value.numpy(), X.numpy() * factor * 2)
+        np.testing.assert_allclose(result.value.numpy(), X.numpy() * factor * 2)
 
 
 def test_gradients_flow_through_objects() -> None:
@@ -144,5 +144,5 @@ def test_a_saved_named_tuple_is_a_tuple() -> None:
     file = BytesIO()
     jit.save(lambda x: Pair(x.sum(), 3), file, [InputSpec([3])])
     file.seek(0)
-    made = jit.load(file)(X)
-    assert type(made) is tuple and float(made[0]) == 6.0 and made[1] == 3
+    result = jit.load(file)(X)
+    assert type(result) is tuple and float(result[0]) == 6.0 and result[1] == 3

@@ -51,16 +51,16 @@ OPTIMIZERS: dict[str, Any] = {
 def trained(how: str, opt: str, pad: int | None, clear: str = "after") -> Any:
     """State after some steps, the gradients left, and the recording."""
     net = make(pad)
-    made = OPTIMIZERS[opt](net.parameters())
+    result = OPTIMIZERS[opt](net.parameters())
     model = to_static(net) if how == "layer" else net
 
     def step(x: Any, y: Any) -> None:
         if clear == "before":
-            made.clear_grad()
+            result.clear_grad()
         F.mse_loss(model(x, y), proa.ones([4, 3])).backward()
-        made.step()
+        result.step()
         if clear == "after":
-            made.clear_grad()
+            result.clear_grad()
 
     run = to_static(step) if how == "step" else step
     rng = np.random.default_rng(2)
@@ -115,12 +115,12 @@ def test_clipped_gradients(clip: Any) -> None:
     states = []
     for record in (False, True):
         net = make(None)
-        made = optimizer.SGD(0.1, net.parameters(), grad_clip=clip(0.5))
+        result = optimizer.SGD(0.1, net.parameters(), grad_clip=clip(0.5))
 
-        def step(x: Any, y: Any, net: Any = net, made: Any = made) -> None:
+        def step(x: Any, y: Any, net: Any = net, output: Any = result) -> None:
             F.mse_loss(net(x, y), proa.ones([2, 3])).backward()
-            made.step()
-            made.clear_grad()
+            output.step()
+            output.clear_grad()
 
         run = to_static(step) if record else step
         for _ in range(2):
@@ -133,13 +133,13 @@ def test_clipped_gradients(clip: Any) -> None:
 @pytest.mark.feature("L043")
 def test_a_recorded_step_takes_no_memory_of_the_tables_size() -> None:
     net = make(None, 100_000)
-    made = optimizer.Adam(parameters=net.parameters(), lazy_mode=True)
+    adam = optimizer.Adam(parameters=net.parameters(), lazy_mode=True)
 
     @to_static
     def step(x: Any) -> None:
         net(x, x).sum().backward()
-        made.step()
-        made.clear_grad()
+        adam.step()
+        adam.clear_grad()
 
     x = proa.to_tensor([[3, 50_000, 3]])
     step(x)  # makes the moments
@@ -163,12 +163,12 @@ def test_a_gradient_that_is_a_result_is_dense() -> None:
 
 def test_a_step_outside_the_table_is_rejected() -> None:
     net = make(None)
-    made = optimizer.SGD(0.1, net.parameters())
+    result = optimizer.SGD(0.1, net.parameters())
 
     @to_static
     def step(x: Any) -> None:
         net(x, x).sum().backward()
-        made.step()
+        result.step()
 
     with pytest.raises(IndexError, match="embedding"):
         step(proa.to_tensor([[30]]))

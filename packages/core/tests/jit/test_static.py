@@ -128,7 +128,7 @@ def test_random_numbers_of_a_fixed_shape_are_drawn_in_every_run(
 
 
 @pytest.mark.parametrize("trains", [False, True])
-def test_a_layer_made_while_its_owner_is_recorded_is_a_layer(trains: bool) -> None:
+def test_a_layer_created_while_its_owner_is_recorded_is_a_layer(trains: bool) -> None:
     class Lazy(proa.nn.Layer):
         def __init__(self) -> None:
             super().__init__()
@@ -143,10 +143,10 @@ def test_a_layer_made_while_its_owner_is_recorded_is_a_layer(trains: bool) -> No
     static = to_static(layer)
     if not trains:
         layer.eval()
-    made = static(x)
+    result = static(x)
     w, b = layer.dense.weight.numpy(), layer.dense.bias.numpy()
-    np.testing.assert_allclose(made.numpy(), x.numpy() @ w + b, rtol=1e-5, atol=1e-6)
-    np.testing.assert_array_equal(static(x).numpy(), made.numpy())
+    np.testing.assert_allclose(result.numpy(), x.numpy() @ w + b, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(static(x).numpy(), result.numpy())
 
 
 @pytest.mark.feature("L197")

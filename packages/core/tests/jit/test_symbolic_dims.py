@@ -35,7 +35,7 @@ def rest(x: Any) -> Any:
 
 
 def windows(x: Any) -> Any:
-    """A size that was made a tensor is part of a shape."""
+    """A size that was converted to a tensor is part of a shape."""
     parts = x.reshape([-1, 2, 2]) + 1
     batch = proa.to_tensor(parts.shape[0] // 1, "int32")
     return parts.transpose([0, 2, 1]).reshape([batch, 4]) * 3
@@ -50,7 +50,7 @@ def positions(x: Any) -> Any:
     )
 
 
-def made(x: Any) -> Any:
+def extended(x: Any) -> Any:
     batch, length, width = x.shape
     mask = proa.full([batch, length // 2 + 1, 1], 2.0)
     row = proa.expand(proa.arange(width).astype("float32"), [batch, 1, -1])
@@ -126,8 +126,8 @@ CLOSE = ("numbers", "as_tensor", "spaced")
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     f.__name__: f
     for f in (
-        heads, merged, rest, positions, made, mixed, sliced, numbers, as_tensor, tiled,
-        rolled, spaced, cut, windows, counted, grids,
+        heads, merged, rest, positions, extended, mixed, sliced, numbers, as_tensor,
+        tiled, rolled, spaced, cut, windows, counted, grids,
     )
 }  # fmt: skip
 
@@ -343,7 +343,7 @@ def before_limits(content: bytes) -> bytes:
 
 def test_files_from_before_limits_load(tmp_path: Path) -> None:
     spec = [InputSpec([None, None, 4], "float32")]
-    save(to_static(made, input_spec=spec), str(tmp_path / "new"))
+    save(to_static(extended, input_spec=spec), str(tmp_path / "new"))
     content = (tmp_path / "new.proa").read_bytes()
     older = before_limits(content)
     assert older != content
@@ -351,7 +351,7 @@ def test_files_from_before_limits_load(tmp_path: Path) -> None:
     old = proa.jit.load(str(tmp_path / "old"))
     for shape in ((1, 2, 4), (3, 5, 4)):
         x = proa.to_tensor(RNG.normal(size=shape).astype("float32"))
-        np.testing.assert_array_equal(old(x).numpy(), made(x).numpy())
+        np.testing.assert_array_equal(old(x).numpy(), extended(x).numpy())
 
 
 def test_gradients_flow_through_a_limited_slice() -> None:

@@ -129,10 +129,10 @@ def while_it_records(layer: Pausing, function: Callable[[], Any]) -> tuple[Any, 
         recorded = pool.submit(lambda: static(draw(4, 6)))
         assert layer.begun.wait(WAIT)
         try:
-            made = function()
+            result = function()
         finally:
             layer.go_on.set()
-        return made, recorded.result(WAIT)
+        return result, recorded.result(WAIT)
 
 
 def test_a_thread_computes_eagerly_while_another_records() -> None:

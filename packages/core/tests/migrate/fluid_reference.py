@@ -13,7 +13,7 @@ PATH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "paddle_1_8.json
 
 
 def main():
-    made = {}
+    result = {}
     for name, (_, feed, steps) in CASES.items():
         names = {}
         programs = fluid.program_guard(fluid.Program(), fluid.Program())
@@ -26,9 +26,9 @@ def main():
             flat = [float(f"{n:.7g}") for n in array.reshape(-1)]
             lengths = tensor.recursive_sequence_lengths()
             results.append([list(array.shape), lengths, flat])
-        made[name] = results
+        result[name] = results
     with open(PATH, "w") as file:
-        json.dump(made, file, separators=(",", ":"))
+        json.dump(result, file, separators=(",", ":"))
         file.write("\n")
 
 

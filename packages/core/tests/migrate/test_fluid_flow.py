@@ -237,12 +237,12 @@ def _elman(x: Any, w: Any = W, u: Any = U) -> Any:
 
 def _step_of_descent(value: Any, loss: Any, rate: float = 0.1) -> Any:
     """value - rate * gradient, by central differences."""
-    made = value.astype(np.float64)
+    result = value.astype(np.float64)
     for index in np.ndindex(value.shape):
         e = np.zeros(value.shape)
         e[index] = 1e-5
-        made[index] -= rate * (loss(value + e) - loss(value - e)) / 2e-5
-    return made
+        result[index] -= rate * (loss(value + e) - loss(value - e)) / 2e-5
+    return result
 
 
 @pytest.mark.feature("L167")
@@ -358,8 +358,8 @@ def test_lstms_and_grus_of_sequences(backward: bool) -> None:
     def each(function: Any) -> Any:
         found = []
         for own in np.split(rows, np.cumsum(lengths)[:-1]):
-            made = function(own[::-1] if backward else own)
-            found.append(made[::-1] if backward else made)
+            result = function(own[::-1] if backward else own)
+            found.append(result[::-1] if backward else result)
         return np.concatenate(found)
 
     both = each(lambda own: _lstm(own, lw, lb))

@@ -68,7 +68,7 @@ def test_metrics_count_batches() -> None:
 
 
 def test_schedules_follow_their_formulas() -> None:
-    for made, wanted in (
+    for result, wanted in (
         (fluid.layers.exponential_decay(1.0, 4, 0.5), 0.5 ** (6 / 4)),
         (fluid.layers.exponential_decay(1.0, 4, 0.5, staircase=True), 0.5),
         (fluid.dygraph.NaturalExpDecay(1.0, 4, 0.5), np.exp(-0.5 * 6 / 4)),
@@ -76,8 +76,8 @@ def test_schedules_follow_their_formulas() -> None:
         (fluid.dygraph.CosineDecay(1.0, 3, 8), (np.cos(2 * np.pi / 8) + 1) / 2),
     ):
         for _ in range(6):
-            made.step()
-        assert made.get_lr() == pytest.approx(wanted)
+            result.step()
+        assert result.get_lr() == pytest.approx(wanted)
 
 
 def test_states_of_dygraph_are_read(tmp_path: Path) -> None:

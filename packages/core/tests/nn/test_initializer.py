@@ -17,7 +17,7 @@ from proa.nn.schemes import fans
 SHAPE = [300, 200]
 
 
-def made(init: I.Initializer, shape: list[int] | None = None) -> np.ndarray:
+def initialized(init: I.Initializer, shape: list[int] | None = None) -> np.ndarray:
     proa.seed(0)
     p = proa.create_parameter(
         SHAPE if shape is None else shape, default_initializer=init
@@ -41,7 +41,7 @@ def made(init: I.Initializer, shape: list[int] | None = None) -> np.ndarray:
 def test_random_initializers(
     init: I.Initializer, std: float, limit: float | None
 ) -> None:
-    a = made(init)
+    a = initialized(init)
     assert abs(a.mean()) < 0.02 * std * 5
     assert abs(a.std() / std - 1) < 0.02
     if limit is not None:
@@ -49,7 +49,7 @@ def test_random_initializers(
 
 
 def test_truncated_normal_stays_within_two_deviations() -> None:
-    a = made(I.TruncatedNormal(1.0, 0.5))
+    a = initialized(I.TruncatedNormal(1.0, 0.5))
     assert a.min() >= 0
     assert a.max() <= 2
     # The standard deviation of a normal cut at two deviations is 0.8796 of it.
@@ -58,7 +58,7 @@ def test_truncated_normal_stays_within_two_deviations() -> None:
 
 def test_convolutions_count_their_field() -> None:
     assert fans([8, 4, 3, 3]) == (36, 72)
-    a = made(I.KaimingNormal(), [64, 32, 3, 3])
+    a = initialized(I.KaimingNormal(), [64, 32, 3, 3])
     assert abs(a.std() / math.sqrt(2 / 288) - 1) < 0.03
     proa.seed(0)
     w = nn.Conv2D(32, 64, 3).weight.numpy()
@@ -66,15 +66,15 @@ def test_convolutions_count_their_field() -> None:
 
 
 def test_initializers_with_explicit_values() -> None:
-    np.testing.assert_array_equal(made(I.Constant(2.5), [2]), [2.5, 2.5])
-    np.testing.assert_array_equal(made(I.Assign([1, 2, 3]), [3]), [1, 2, 3])
-    q = made(I.Orthogonal(), [6, 4])
+    np.testing.assert_array_equal(initialized(I.Constant(2.5), [2]), [2.5, 2.5])
+    np.testing.assert_array_equal(initialized(I.Assign([1, 2, 3]), [3]), [1, 2, 3])
+    q = initialized(I.Orthogonal(), [6, 4])
     np.testing.assert_allclose(q.T @ q, np.eye(4), atol=1e-5)
-    d = made(I.Dirac(), [3, 3, 3, 3])
+    d = initialized(I.Dirac(), [3, 3, 3, 3])
     assert d.sum() == 3
     assert d[1, 1, 1, 1] == 1
     with pytest.raises(InvalidArgumentError, match="value of shape"):
-        made(I.Assign([1, 2]), [3])
+        initialized(I.Assign([1, 2]), [3])
 
 
 def test_an_initializer_takes_a_parameter_and_its_block() -> None:
@@ -147,13 +147,15 @@ def test_gain() -> None:
     "value", [list(range(6)), np.arange(6.0), np.arange(6).reshape(2, 3)]
 )
 def test_assign_takes_a_flat_value(value: Any) -> None:
-    np.testing.assert_array_equal(made(I.Assign(value), [2, 3]), [[0, 1, 2], [3, 4, 5]])
+    np.testing.assert_array_equal(
+        initialized(I.Assign(value), [2, 3]), [[0, 1, 2], [3, 4, 5]]
+    )
 
 
 @pytest.mark.parametrize("value", [list(range(5)), np.zeros([3, 2]), np.zeros([1, 6])])
 def test_assign_refuses_other_shapes(value: Any) -> None:
     with pytest.raises(ValueError, match="6 numbers in one axis, got"):
-        made(I.Assign(value), [2, 3])
+        initialized(I.Assign(value), [2, 3])
 
 
 @pytest.mark.parametrize("value", ["no", 1, 0, None, np.bool_(True)])

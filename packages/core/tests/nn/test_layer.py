@@ -48,8 +48,8 @@ def test_parameters_and_layers_register_by_assignment() -> None:
 
 @pytest.mark.feature("L061")
 def test_layers_are_created_without_a_name_scope() -> None:
-    made = [getattr(nn, name) for name in nn.__all__]
-    layers = [c for c in made if isinstance(c, type) and issubclass(c, nn.Layer)]
+    results = [getattr(nn, name) for name in nn.__all__]
+    layers = [c for c in results if isinstance(c, type) and issubclass(c, nn.Layer)]
     assert len(layers) > 80
     for layer in layers:
         parameters = [*inspect.signature(layer).parameters.values()]

@@ -205,9 +205,9 @@ def test_a_layer_creates_and_registers_by_name() -> None:
     assert layer.add_parameter("w", weight) is weight is layer.w
     child = nn.Linear(2, 2)
     assert layer.add_sublayer("child", child) is child is layer.child
-    for made in (layer.create_tensor(), layer.create_variable("v", persistable=True)):
-        assert made.size == 0 and made.dtype == "float32"
-    assert made.name == "v" and made.persistable
+    for result in (layer.create_tensor(), layer.create_variable("v", persistable=True)):
+        assert result.size == 0 and result.dtype == "float32"
+    assert result.name == "v" and result.persistable
     assert list(layer.to_static_state_dict()) == ["w", "child.weight", "child.bias"]
     with pytest.raises(ValueError, match="must not define or call backward"):
         layer.backward(1)

@@ -84,9 +84,9 @@ def test_unfold_and_fold(
     back = F.fold(proa.to_tensor(c), [5, 6], kernel, stride, padding, dilation)
     assert back.shape == [2, 3, 5, 6]
     np.testing.assert_allclose((back.numpy() * x).sum(), (c * want).sum())
-    made = nn.Fold([5, 6], kernel, dilation, padding, stride)
-    same(made(proa.to_tensor(c)), back.numpy())
-    assert "output_sizes=[5, 6]" in repr(made)
+    fold = nn.Fold([5, 6], kernel, dilation, padding, stride)
+    same(fold(proa.to_tensor(c)), back.numpy())
+    assert "output_sizes=[5, 6]" in repr(fold)
     slopes_agree(lambda x: F.unfold(x, kernel, stride, padding, dilation), x[:1, :1])
     slopes_agree(lambda c: F.fold(c, [5, 6], kernel, stride, padding, dilation), c)
 
@@ -118,9 +118,9 @@ def test_dropout_of_whole_channels(axes: int) -> None:
     y = drop(proa.to_tensor(channels_last(x)), 0.25, data_format=last).numpy()
     y = y.reshape(40, -1, 50)
     np.testing.assert_array_equal(y, np.broadcast_to(y[:, :1], y.shape))
-    made = layer(0.25)
-    made.eval()
-    same(made(proa.to_tensor(x)), x)
+    result = layer(0.25)
+    result.eval()
+    same(result(proa.to_tensor(x)), x)
     same(drop(proa.to_tensor(x), 0.25, training=False), x)
     with pytest.raises(ShapeError, match=f"x must have rank {axes + 2}"):
         drop(proa.ones([2, 3]))

@@ -66,9 +66,9 @@ def test_to_a_size_in_both_formats(mode: str, axes: int, kind: str) -> None:
         proa.to_tensor(channels_last(x)), new, mode=mode, data_format=LAST[axes]
     )
     close(got, channels_last(want))
-    made = nn.Upsample(new, mode=mode)
-    close(made(proa.to_tensor(x)), want)
-    assert f"size={new}, mode={mode}" in repr(made)
+    upsample = nn.Upsample(new, mode=mode)
+    close(upsample(proa.to_tensor(x)), want)
+    assert f"size={new}, mode={mode}" in repr(upsample)
 
 
 @EVERY

@@ -58,7 +58,9 @@ def shapes_of(rng: np.random.Generator, count: int) -> list[tuple[int, ...]]:
     return shapes
 
 
-def made_up(sample: Sample, kind: str, rng: np.random.Generator, large: bool) -> Case:
+def random_case(
+    sample: Sample, kind: str, rng: np.random.Generator, large: bool
+) -> Case:
     count = len(sample.cases[0].inputs)
     one = LARGE[int(rng.integers(len(LARGE)))]
     shapes = [one] * count if large else shapes_of(rng, count)
@@ -94,7 +96,7 @@ def test_calls_of_random_shapes_equal_the_reference(sample: Sample, kind: str):
     if "prod" in sample.name:
         dtypes.remove("complex64")  # long products leave its range
     for i in range(ROUNDS):
-        case = made_up(sample, kind, rng, large=False)
+        case = random_case(sample, kind, rng, large=False)
         for dtype in dtypes:
             check(sample, case, dtype, LAYOUTS[i % 4])
 
@@ -105,7 +107,7 @@ def test_calls_of_random_shapes_equal_the_reference(sample: Sample, kind: str):
 def test_large_calls_equal_the_reference(sample: Sample, kind: str):
     rng = np.random.default_rng(zlib.crc32(sample.name.encode()))
     dtype = next(d for d in DTYPES if d in dtypes_of(sample))
-    case = made_up(sample, kind, rng, large=True)
+    case = random_case(sample, kind, rng, large=True)
     assert math.prod(case.inputs[0]) > 99_000
     check(sample, case, dtype, LAYOUTS[int(rng.integers(4))])
 

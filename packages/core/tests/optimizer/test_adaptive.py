@@ -23,11 +23,11 @@ def parameter(name: str = "p", dtype: str = "float64") -> Any:
     return p
 
 
-def train(made: Any, p: Any, grads: Any = GRADS) -> np.ndarray:
+def train(output: Any, p: Any, grads: Any = GRADS) -> np.ndarray:
     for g in grads:
         p.grad = proa.to_tensor(g, dtype=p.dtype)
-        made.step()
-        made.clear_grad()
+        output.step()
+        output.clear_grad()
     result: np.ndarray = p.numpy()
     return result
 
@@ -36,8 +36,8 @@ def train(made: Any, p: Any, grads: Any = GRADS) -> np.ndarray:
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
 def test_rmsprop(momentum: float, centered: bool) -> None:
     p = parameter()
-    made = optimizer.RMSProp(0.01, 0.9, 1e-3, momentum, centered, [p], 0.1)
-    got = train(made, p)
+    prop = optimizer.RMSProp(0.01, 0.9, 1e-3, momentum, centered, [p], 0.1)
+    got = train(prop, p)
     w = START.copy()
     square, mean, velocity = (np.zeros_like(w) for _ in range(3))
     for grad in GRADS:
@@ -54,11 +54,11 @@ def test_rmsprop(momentum: float, centered: bool) -> None:
 @pytest.mark.parametrize("always", [False, True])
 def test_lamb(excluded: bool, always: bool) -> None:
     p = parameter("w")
-    made = optimizer.Lamb(
+    lamb = optimizer.Lamb(
         0.1, 0.05, 0.9, 0.99, 1e-6, [p], always_adapt=always,
         exclude_from_weight_decay_fn=lambda q: excluded and q.name == "w",
     )  # fmt: skip
-    got = train(made, p)
+    got = train(lamb, p)
     decay = 0.0 if excluded else 0.05
     w = START.copy()
     m, v = np.zeros_like(w), np.zeros_like(w)
@@ -105,11 +105,11 @@ MAKERS: dict[str, tuple[Callable[[Any], Any], list[str]]] = {
 @pytest.mark.parametrize("name", MAKERS)
 def test_state_has_the_names_of_paddle(name: str) -> None:
     make, slots = MAKERS[name]
-    made = make([parameter("w")])
-    assert made.get_opti_var_name_list() == []
-    train(made, made._parameter_list[0], GRADS[:3])
-    assert made.get_opti_var_name_list() == [f"w_{s}_0" for s in slots]
-    state = made.state_dict()
+    result = make([parameter("w")])
+    assert result.get_opti_var_name_list() == []
+    train(result, result._parameter_list[0], GRADS[:3])
+    assert result.get_opti_var_name_list() == [f"w_{s}_0" for s in slots]
+    state = result.state_dict()
     for slot in slots:
         power = slot.endswith("pow_acc")
         assert state[f"w_{slot}_0"].shape == ([1] if power else [4, 3])
@@ -119,11 +119,11 @@ def test_state_has_the_names_of_paddle(name: str) -> None:
 
 @pytest.mark.parametrize("steps", [1, 7, 30_000, 10**6])
 def test_step_counts_are_derived_from_beta_powers(steps: int) -> None:
-    made = optimizer.Adam(0.1, parameters=[parameter("w")])
-    train(made, made._parameter_list[0], GRADS[:1])
-    made._state["w"]["step"] = steps
+    adam = optimizer.Adam(0.1, parameters=[parameter("w")])
+    train(adam, adam._parameter_list[0], GRADS[:1])
+    adam._state["w"]["step"] = steps
     again = optimizer.Adam(0.1, parameters=[parameter("w")])
-    again.set_state_dict(made.state_dict())
+    again.set_state_dict(adam.state_dict())
     count = again._state["w"]["step"]
     assert count == steps if steps < 10**5 else 0.999**count == 0.999**steps < 1e-30
 
@@ -152,16 +152,16 @@ def test_float32_copies_train_as_float32_does(name: str, dtype: str) -> None:
 def test_small_steps_are_not_lost_with_float32_copies() -> None:
     low = proa.create_parameter([1], "bfloat16", "low")
     low.set_value([1.0])
-    made = optimizer.AdamW(
+    result = optimizer.AdamW(
         1e-4, parameters=[low], weight_decay=1.0, multi_precision=True
     )
     for _ in range(1000):
         low.grad = proa.zeros([1], "bfloat16")
-        made.step()
+        result.step()
     # Decay by 1 - 1e-4 a thousand times; steps of bfloat16 near 1 are 2 ** -8.
     np.testing.assert_allclose(low.item(), (1 - 1e-4) ** 1000, rtol=2**-8)
     again = optimizer.AdamW(parameters=[low], multi_precision=True)
-    again.set_state_dict(made.state_dict())
+    again.set_state_dict(result.state_dict())
     assert again.state_dict()["master_weights"]["low"].dtype.name == "float32"
     np.testing.assert_allclose(again._masters["low"].item(), 0.9048, rtol=1e-3)
 
@@ -172,9 +172,9 @@ def test_small_steps_are_not_lost_with_float32_copies() -> None:
 def test_pure_bfloat16(name: str) -> None:
     make, slots = MAKERS[name]
     p = parameter("w", "bfloat16")
-    made = make([p])
-    train(made, p, GRADS[:1])
-    state = made.state_dict()
+    result = make([p])
+    train(result, p, GRADS[:1])
+    state = result.state_dict()
     kept = [s for s in slots if not s.endswith("pow_acc")]
     assert {state[f"w_{s}_0"].dtype.name for s in kept} <= {"bfloat16"}
     reference = parameter("r", "float32")
@@ -186,9 +186,11 @@ def test_pure_bfloat16(name: str) -> None:
 
 def test_gradients_can_be_set() -> None:
     a, b = parameter("a"), parameter("b")
-    made = optimizer.SGD(0.5, [{"params": [a]}, {"params": [b], "learning_rate": 0.1}])
+    result = optimizer.SGD(
+        0.5, [{"params": [a]}, {"params": [b], "learning_rate": 0.1}]
+    )
     ones = proa.ones([4, 3], "float64")
-    assert made.apply_gradients([(a, ones), (b, ones), (a, None)]) == []
+    assert result.apply_gradients([(a, ones), (b, ones), (a, None)]) == []
     np.testing.assert_allclose(a.numpy(), START - 0.5)
     np.testing.assert_allclose(b.numpy(), START - 0.05)
 
@@ -197,9 +199,9 @@ def test_gradients_can_be_set() -> None:
 def test_decay_can_be_added_to_gradients() -> None:
     a, b = parameter("a"), parameter("b")
     a.regularizer = proa.regularizer.L1Decay(0.5)
-    made = optimizer.SGD(0.1, [a, b])
+    result = optimizer.SGD(0.1, [a, b])
     zero = proa.zeros([4, 3], "float64")
-    pairs = made.append_regularization_ops(
+    pairs = result.append_regularization_ops(
         [(a, zero), (b, zero), (b, None)], proa.regularizer.L2Decay(0.2)
     )
     np.testing.assert_allclose(pairs[0][1].numpy(), 0.5 * np.sign(START))
@@ -211,26 +213,26 @@ def test_adamw_adds_a_parameters_own_penalty_to_its_gradient() -> None:
     p, q = parameter("p"), parameter("q")
     p.regularizer = proa.regularizer.L2Decay(0.3)
     train(optimizer.AdamW(0.1, parameters=[p], weight_decay=0.0), p)
-    made = optimizer.Adam(0.1, parameters=[q], weight_decay=0.3)
-    np.testing.assert_allclose(p.numpy(), train(made, q), rtol=1e-12)
+    adam = optimizer.Adam(0.1, parameters=[q], weight_decay=0.3)
+    np.testing.assert_allclose(p.numpy(), train(adam, q), rtol=1e-12)
 
 
 def test_minimize_takes_some_parameters() -> None:
     a, b, c = (parameter(n) for n in "abc")
-    made = optimizer.SGD(1.0, [a, b, c])
+    result = optimizer.SGD(1.0, [a, b, c])
     loss = (a + b + c).sum()
-    _, pairs = made.minimize(loss, parameters=[a, b], no_grad_set={b})
+    _, pairs = result.minimize(loss, parameters=[a, b], no_grad_set={b})
     assert [p.name for p, _ in pairs] == ["a"]
     np.testing.assert_allclose(a.numpy(), START - 1)
     np.testing.assert_allclose(b.numpy(), START)
 
 
 def test_schedulers_can_be_set() -> None:
-    made: optimizer.Optimizer = optimizer.SGD(1.0, [parameter()])
-    made.set_lr_scheduler(optimizer.lr.StepDecay(0.5, 1, 0.1))
-    assert made.get_lr() == 0.5
+    new_optimizer: optimizer.Optimizer = optimizer.SGD(1.0, [parameter()])
+    new_optimizer.set_lr_scheduler(optimizer.lr.StepDecay(0.5, 1, 0.1))
+    assert new_optimizer.get_lr() == 0.5
     with pytest.raises(InvalidArgumentError, match="expected an LRScheduler"):
-        made.set_lr_scheduler(0.1)  # type: ignore[arg-type]  # on purpose
+        new_optimizer.set_lr_scheduler(0.1)  # type: ignore[arg-type]  # on purpose
     assert optimizer.SGD(proa.to_tensor(0.25), [parameter()]).get_lr() == 0.25  # type: ignore[arg-type]  # a tensor
 
 

@@ -25,11 +25,11 @@ Rule = Callable[[Any, Any, dict[str, Any], int], Any]
 def _trained(optimizer: Callable[[Any], Any], dtype: str = "float64") -> Any:
     p = proa.create_parameter([4, 3], dtype)
     p.set_value(START.astype(dtype))
-    made = optimizer([p])
+    result = optimizer([p])
     for g in GRADS:
         p.grad = proa.to_tensor(g.astype(dtype))
-        made.step()
-        made.clear_grad()
+        result.step()
+        result.clear_grad()
     return p.numpy()
 
 

@@ -127,14 +127,14 @@ def test_old_spellings_are_taken() -> None:
 
 
 def test_state_keys_name_what_is_saved() -> None:
-    for made in (
+    for result in (
         lr.StepDecay(0.5, 3),
         lr.ReduceOnPlateau(0.5),
         lr.OneCycleLR(0.5, 20),
     ):
-        keys = made.state_keys()
+        keys = result.state_keys()
         assert {"last_epoch", "last_lr"} <= set(keys)
-        assert list(made.state_dict()) == keys
+        assert list(result.state_dict()) == keys
 
 
 def test_plateau_follows_torch() -> None:

@@ -29,12 +29,12 @@ MAKERS: dict[str, Callable[..., Any]] = {
 
 
 def parameters() -> list[Any]:
-    made = []
+    results = []
     for a in START:
         p = proa.create_parameter(list(a.shape), "float32")
         p.set_value(a)
-        made.append(p)
-    return made
+        results.append(p)
+    return results
 
 
 def take_steps(optimizers: list[Any], params: list[Any]) -> list[np.ndarray]:

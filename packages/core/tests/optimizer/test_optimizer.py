@@ -20,12 +20,12 @@ GRADS = [[RNG.randn(*a.shape).astype(np.float32) for a in START] for _ in range(
 
 
 def parameters() -> list[Any]:
-    made = []
+    results = []
     for a in START:
         p = proa.create_parameter(list(a.shape))
         p.set_value(a)
-        made.append(p)
-    return made
+        results.append(p)
+    return results
 
 
 def take_steps(optimizer: Any, params: list[Any]) -> None:

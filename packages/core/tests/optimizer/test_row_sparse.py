@@ -147,11 +147,11 @@ def test_updates_equal_those_of_dense_gradients(name: str, clip: str) -> None:
     tables = []
     for sparse in (True, False):
         weight = table()
-        made = MAKERS[name]([weight], grad_clip=CLIPS[clip])
+        result = MAKERS[name]([weight], grad_clip=CLIPS[clip])
         for ids in (IDS, IDS + 1, IDS[:1]):
             loss_of(weight, sparse, ids).backward()
-            made.step()
-            made.clear_grad()
+            result.step()
+            result.clear_grad()
         tables.append(weight.numpy())
     np.testing.assert_allclose(tables[0], tables[1], rtol=1e-5, atol=1e-6)
 
@@ -159,17 +159,17 @@ def test_updates_equal_those_of_dense_gradients(name: str, clip: str) -> None:
 @pytest.mark.feature("L043")
 def test_lazy_adam_leaves_other_rows_alone() -> None:
     weight = table()
-    made = optimizer.Adam(0.1, parameters=[weight], lazy_mode=True)
+    adam = optimizer.Adam(0.1, parameters=[weight], lazy_mode=True)
     reference = table("first")
     dense = optimizer.Adam(0.1, parameters=[reference])
-    for w, m, sparse in ((weight, made, True), (reference, dense, False)):
+    for w, m, sparse in ((weight, adam, True), (reference, dense, False)):
         loss_of(w, sparse).backward()
         m.step()
         m.clear_grad()
     np.testing.assert_allclose(weight.numpy(), reference.numpy(), rtol=1e-6)
     after = weight.numpy().copy()
     loss_of(weight, True, np.array([0, 0])).backward()
-    made.step()
+    adam.step()
     np.testing.assert_array_equal(weight.numpy()[1:], after[1:])
     assert (weight.numpy()[0] != after[0]).any()
 
@@ -189,19 +189,19 @@ def test_parameters_may_stay_out_of_clipping(clip: str) -> None:
 def test_layers_train_sparsely_and_in_16_bits() -> None:
     layer = nn.Embedding(1000, 8, sparse=True)
     layer.weight.set_value(proa.ones([1000, 8]))
-    made = optimizer.SGD(1.0, layer.parameters())
+    result = optimizer.SGD(1.0, layer.parameters())
     layer(proa.to_tensor([3, 3, 5])).sum().backward()
     assert parts(layer.weight.grad) is not None
-    made.step()
+    result.step()
     assert layer.weight.numpy()[[3, 5, 6], 0].tolist() == [-1, 0, 1]
-    made.clear_grad()
+    result.clear_grad()
     assert layer.weight.grad is None
     low = table("low").astype("bfloat16").detach()
     low.stop_gradient = False
-    made = optimizer.Adam(0.1, parameters=[low], lazy_mode=True, multi_precision=True)
+    result = optimizer.Adam(0.1, parameters=[low], lazy_mode=True, multi_precision=True)
     loss_of(low, True).backward()
-    made.step()
-    (master,) = made.state_dict()["master_weights"].values()
+    result.step()
+    (master,) = result.state_dict()["master_weights"].values()
     assert (master.numpy()[[1, 4]] != TABLE[[1, 4]]).all()
     np.testing.assert_allclose(master.numpy()[[0, 9]], TABLE[[0, 9]], rtol=2**-8)
 
@@ -209,12 +209,12 @@ def test_layers_train_sparsely_and_in_16_bits() -> None:
 @pytest.mark.feature("L043")
 def test_a_sparse_step_takes_no_memory_of_the_tables_size() -> None:
     layer = nn.Embedding(100_000, 16, sparse=True)
-    made = optimizer.Adam(parameters=layer.parameters(), lazy_mode=True)
+    adam = optimizer.Adam(parameters=layer.parameters(), lazy_mode=True)
 
     def step() -> None:
         layer(proa.to_tensor([3, 50_000, 3])).sum().backward()
-        made.step()
-        made.clear_grad()
+        adam.step()
+        adam.clear_grad()
 
     step()  # makes the moments
     _core.reset_peak()

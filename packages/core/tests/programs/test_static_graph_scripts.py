@@ -63,8 +63,8 @@ def digits(count: int) -> tuple[Any, Any]:
 
 
 def convolution_and_pooling(x: Any, filters: int) -> Any:
-    made = static.nn.conv2d(x, filters, 5, padding=2, act="relu")
-    return F.max_pool2d(made, 2, 2)
+    result = static.nn.conv2d(x, filters, 5, padding=2, act="relu")
+    return F.max_pool2d(result, 2, 2)
 
 
 def test_digits_are_recognized(tmp_path: Path) -> None:

@@ -56,12 +56,12 @@ def test_a_program_trains_in_16_bits_with_float32_weights(
     proa.seed(1)
     out, loss = network()
     test = static_mode[0].clone(for_test=True)
-    made = amp.decorate(
+    result = amp.decorate(
         proa.optimizer.Momentum(0.05), level=level, dtype=dtype, use_fp16_guard=False,
         init_loss_scaling=1024.0,
     )  # fmt: skip
-    ops, pairs = made.minimize(loss)
-    made.amp_init(proa.CPUPlace(), static.global_scope(), test, use_fp16_test=True)
+    ops, pairs = result.minimize(loss)
+    result.amp_init(proa.CPUPlace(), static.global_scope(), test, use_fp16_test=True)
     main = static_mode[0]
     assert kinds(main, "linear") == kinds(test, "linear") == [dtype] * 2
     backward = kinds(main, "linear_grad_weight", "backward")
@@ -107,10 +107,10 @@ def test_a_step_in_16_bits_is_near_the_one_in_float32(static_mode: Programs) -> 
 @pytest.mark.feature("L121")
 def test_marked_operators_alone_compute_in_16_bits(static_mode: Programs) -> None:
     _, loss = network(guarded=True)
-    made = amp.decorate(
+    result = amp.decorate(
         proa.optimizer.Adam(0.05), use_pure_fp16=True, use_fp16_guard=True
     )
-    made.minimize(loss)
+    result.minimize(loss)
     assert kinds(static_mode[0], "linear") == ["float32", "float16"]
     assert kinds(static_mode[0], "tanh") == ["float32"]
     found = train(static_mode[1], loss)
@@ -132,13 +132,13 @@ def test_lists_and_names_keep_operators_in_float32(static_mode: Programs) -> Non
 def test_the_scale_follows_what_steps_overflow(static_mode: Programs) -> None:
     w = static.create_parameter([2], "float32", name="w")
     factor = static.data("factor", [1])
-    made = amp.decorate(
+    result = amp.decorate(
         proa.optimizer.SGD(0.1), init_loss_scaling=8.0, incr_every_n_steps=3,
         decr_every_n_nan_or_inf=2, decr_ratio=0.5,
     )  # fmt: skip
-    made.minimize((w * factor).sum())
+    result.minimize((w * factor).sum())
     test = static_mode[0].clone(for_test=True)
-    scale = made.get_loss_scaling()
+    scale = result.get_loss_scaling()
     exe = static.Executor()
     exe.run(static_mode[1])
     before = w.get_value().numpy()

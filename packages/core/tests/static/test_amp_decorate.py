@@ -27,19 +27,19 @@ def _weight(values: Any = (1.0, 2.0)) -> Any:
     return p
 
 
-def _steps(made: Any, p: Any, recorded: bool) -> Callable[[float], float]:
+def _steps(result: Any, p: Any, recorded: bool) -> Callable[[float], float]:
     """A step on sum(p * factor); the scale after it."""
 
     def step(factor: Any) -> Any:
         loss = (p * factor).sum()
-        made.minimize(loss)
+        result.minimize(loss)
         return loss
 
     run = to_static(step) if recorded else step
 
     def by(factor: float) -> float:
         run(proa.to_tensor(np.float32(factor)))
-        scale: float = made.get_loss_scaling().item()
+        scale: float = result.get_loss_scaling().item()
         return scale
 
     return by
@@ -64,11 +64,11 @@ def test_the_package_exports_all_interfaces() -> None:
 @pytest.mark.parametrize("recorded", [False, True])
 def test_the_scale_falls_and_grows_by_how_steps_go(recorded: bool) -> None:
     p = _weight()
-    made = amp.decorate(
+    result = amp.decorate(
         optimizer.SGD(0.1, [p]), init_loss_scaling=8.0, incr_every_n_steps=3,
         decr_every_n_nan_or_inf=2, decr_ratio=0.5,
     )  # fmt: skip
-    run = _steps(made, p, recorded)
+    run = _steps(result, p, recorded)
     assert [run(INF) for _ in range(4)] == [8, 4, 4, 2]
     assert p.tolist() == [1, 2]
     assert [run(1.0) for _ in range(7)] == [2, 2, 4, 4, 4, 8, 8]
@@ -82,15 +82,15 @@ def test_the_scale_falls_and_grows_by_how_steps_go(recorded: bool) -> None:
 @pytest.mark.parametrize("recorded", [False, True])
 def test_an_infinite_gradient_steps_as_zeros(recorded: bool) -> None:
     p = _weight()
-    made = amp.decorate(optimizer.Momentum(0.1, 0.5, [p], weight_decay=0.1))
-    run = _steps(made, p, recorded)
+    result = amp.decorate(optimizer.Momentum(0.1, 0.5, [p], weight_decay=0.1))
+    run = _steps(result, p, recorded)
     weights, velocity = np.array([1.0, 2.0]), np.zeros(2)
     for factor, grad in ((3.0, 3.0), (INF, 0.0), (INF, 0.0), (1.0, 1.0)):
         run(factor)
         velocity = 0.5 * velocity + grad + 0.1 * weights
         weights = weights - 0.1 * velocity
         np.testing.assert_allclose(p.numpy(), weights, rtol=1e-6)
-    assert made.get_loss_scaling().item() == pytest.approx(2**15 * 0.8)
+    assert result.get_loss_scaling().item() == pytest.approx(2**15 * 0.8)
 
 
 @pytest.mark.parametrize("recorded", [False, True])
@@ -101,11 +101,11 @@ def test_a_scale_stays_above_one_and_if_fixed_as_it_is(
     recorded: bool, first: float, dynamic: bool, after: float
 ) -> None:
     p = _weight()
-    made = amp.decorate(
+    result = amp.decorate(
         optimizer.SGD(0.1, [p]), init_loss_scaling=first, decr_ratio=0.5,
         use_dynamic_loss_scaling=dynamic, decr_every_n_nan_or_inf=1,
     )  # fmt: skip
-    run = _steps(made, p, recorded)
+    run = _steps(result, p, recorded)
     run(1.0)
     np.testing.assert_allclose(p.numpy(), [0.9, 1.9], rtol=1e-6)
     assert [run(INF) for _ in range(2)] == [after] * 2
@@ -113,14 +113,14 @@ def test_a_scale_stays_above_one_and_if_fixed_as_it_is(
 
 def test_the_parts_of_a_step_can_be_called_alone() -> None:
     p, q = _weight(), _weight()
-    made = amp.decorate(optimizer.SGD(0.1, [p, q]), init_loss_scaling=4.0)
-    pairs = made.backward((p * q * 3).sum(), no_grad_set={q})
-    assert made.get_scaled_loss().item() == 4 * 15
+    result = amp.decorate(optimizer.SGD(0.1, [p, q]), init_loss_scaling=4.0)
+    pairs = result.backward((p * q * 3).sum(), no_grad_set={q})
+    assert result.get_scaled_loss().item() == 4 * 15
     assert [(x is p, g.tolist()) for x, g in pairs] == [(True, [12, 24])]
     assert p.grad is None
-    assert made.apply_gradients(pairs) == []
+    assert result.apply_gradients(pairs) == []
     np.testing.assert_allclose(p.numpy(), [0.7, 1.4], rtol=1e-6)
-    _, pairs = made.minimize((p * 2).sum(), parameter_list=[p])
+    _, pairs = result.minimize((p * 2).sum(), parameter_list=[p])
     assert pairs[0][1].tolist() == [8, 8]
     np.testing.assert_allclose(p.numpy(), [0.5, 1.2], rtol=1e-6)
 
@@ -136,16 +136,16 @@ def _net() -> Any:
 def _train(wrap: Any, steps: int = 40, guard: bool = False) -> tuple[Any, Any, Any]:
     """(losses, network, recorded step) of a regression."""
     net = _net()
-    made = wrap(optimizer.Momentum(0.05, 0.9, net.parameters()))
+    result = wrap(optimizer.Momentum(0.05, 0.9, net.parameters()))
 
     @to_static
     def step(x: Any, y: Any) -> Any:
         with amp.fp16_guard():
             hidden = net[1](net[0](x))
         loss = nn.functional.mse_loss(net[2](hidden), y)
-        made.minimize(loss)
-        if isinstance(made, optimizer.Optimizer):
-            made.clear_grad()
+        result.minimize(loss)
+        if isinstance(result, optimizer.Optimizer):
+            result.clear_grad()
         return loss
 
     x, y = proa.to_tensor(X), proa.to_tensor(Y)
@@ -195,14 +195,14 @@ def test_in_16_bits_small_gradients_are_there_because_of_the_scale() -> None:
     def trained(scale: float) -> Any:
         layer = nn.Linear(2, 1, bias_attr=False)
         layer.weight.set_value(np.zeros([2, 1], "float32"))
-        made = amp.decorate(
+        result = amp.decorate(
             optimizer.SGD(2.0**28, layer.parameters()), init_loss_scaling=scale,
             use_dynamic_loss_scaling=False,
         )  # fmt: skip
 
         @to_static
         def step(x: Any) -> None:
-            made.minimize(layer(x).sum() * 2.0**-28)
+            result.minimize(layer(x).sum() * 2.0**-28)
 
         step(proa.to_tensor([[1.0, 2.0]]))
         return layer.weight.tolist()
@@ -232,12 +232,12 @@ def test_lists_move_operators() -> None:
 
 def test_a_step_is_retraced_once_and_then_cached() -> None:
     p, calls = _weight(), []
-    made = amp.decorate(optimizer.SGD(0.1, [p]), use_dynamic_loss_scaling=False)
+    result = amp.decorate(optimizer.SGD(0.1, [p]), use_dynamic_loss_scaling=False)
 
     @to_static
     def step(x: Any) -> None:
         calls.append(x)
-        made.minimize((p * x).sum())
+        result.minimize((p * x).sum())
 
     for _ in range(3):
         step(proa.ones([2]))
@@ -249,16 +249,16 @@ def test_a_step_is_retraced_once_and_then_cached() -> None:
 def test_weights_are_held_in_16_bits_and_trained_as_float32_copies() -> None:
     net = _net()
     sgd = optimizer.SGD(2.0**-12, net.parameters(), multi_precision=True)
-    made = amp.decorate(sgd, use_pure_fp16=True, use_fp16_guard=False)
+    result = amp.decorate(sgd, use_pure_fp16=True, use_fp16_guard=False)
     program = proa.jit.TracedLayer.trace(net, [proa.to_tensor(X)])[1].program
-    made.amp_init(None, test_program=program, use_fp16_test=True)
+    result.amp_init(None, test_program=program, use_fp16_test=True)
     assert [p.dtype.name for p in net.parameters()] == ["float16", "float32"] * 2
     assert _computed_in(program, "float16") == ["linear"] * 2
     first = net[2].weight.numpy().astype("float32")
 
     @to_static
     def step(x: Any) -> None:
-        made.minimize(net(x).mean())
+        result.minimize(net(x).mean())
 
     for _ in range(4):
         step(proa.to_tensor(X))

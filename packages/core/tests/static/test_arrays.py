@@ -137,8 +137,8 @@ def test_gradients_flow_through_an_array(static_mode: Any) -> None:
     states = array_write(proa.zeros([3]), counter())
 
     def body(t: Any) -> Any:
-        made = w * array_read(states, t) + array_read(inputs, t)
-        array_write(made, t + 1, states)
+        result = w * array_read(states, t) + array_read(inputs, t)
+        array_write(result, t + 1, states)
         return t + 1
 
     (t,) = static.nn.while_loop(lambda t: t < 4, body, [counter()])

@@ -23,15 +23,17 @@ def run(main: Any, startup: Any, fetch: list[Any], **feed: Any) -> list[Any]:
 def test_a_created_variable_has_the_value_that_is_assigned(static_mode: Any) -> None:
     main, startup = static_mode
     x = static.data("x", [None, 3], "float32")
-    made = main.current_block().create_var(name="made", dtype="float32", shape=[-1, 3])
-    assert proa.assign(x * 2, output=made) is made
-    after = made + 1
-    by_name, itself, more = run(main, startup, ["made", made, after], x=X)
+    result = main.current_block().create_var(
+        name="result", dtype="float32", shape=[-1, 3]
+    )
+    assert proa.assign(x * 2, output=result) is result
+    after = result + 1
+    by_name, itself, more = run(main, startup, ["result", result, after], x=X)
     np.testing.assert_array_equal(by_name, 2 * X)
     np.testing.assert_array_equal(itself, 2 * X)
     np.testing.assert_array_equal(more, 2 * X + 1)
-    assert not made.is_data
-    (cloned,) = run(main.clone(for_test=True), startup, ["made"], x=X)
+    assert not result.is_data
+    (cloned,) = run(main.clone(for_test=True), startup, ["result"], x=X)
     np.testing.assert_array_equal(cloned, 2 * X)
 
 
@@ -39,9 +41,11 @@ def test_gradients_flow_through_an_assigned_variable(static_mode: Any) -> None:
     main, startup = static_mode
     x = static.data("x", [None, 3], "float32")
     x.stop_gradient = False
-    made = main.current_block().create_var(name="made", dtype="float32", shape=[-1, 3])
-    proa.assign(x * x, output=made)
-    (grad,) = static.gradients([(3 * made).sum()], [x])
+    result = main.current_block().create_var(
+        name="result", dtype="float32", shape=[-1, 3]
+    )
+    proa.assign(x * x, output=result)
+    (grad,) = static.gradients([(3 * result).sum()], [x])
     np.testing.assert_array_equal(run(main, startup, [grad], x=X)[0], 6 * X)
 
 
@@ -65,19 +69,19 @@ def test_a_variable_without_a_shape_has_that_of_what_is_assigned(
 ) -> None:
     main, startup = static_mode
     x = static.data("x", [None, 3], "float32")
-    made = main.global_block().create_var(name="made", dtype="float32")
-    for use in (lambda: made + 1, lambda: static.nn.py_func(_relu, x, made)):
-        with pytest.raises(Error, match=r"'made', made by create_var without"):
+    result = main.global_block().create_var(name="result", dtype="float32")
+    for use in (lambda: result + 1, lambda: static.nn.py_func(_relu, x, result)):
+        with pytest.raises(Error, match=r"'result', made by create_var without"):
             use()
-    with pytest.raises(PreconditionNotMetError, match=r"'made'.*outside branches"):
+    with pytest.raises(PreconditionNotMetError, match=r"'result'.*outside branches"):
         static.nn.cond(
             x.sum() > 0,
-            lambda: proa.assign(x, output=made),
-            lambda: proa.assign(-x, output=made),
+            lambda: proa.assign(x, output=result),
+            lambda: proa.assign(-x, output=result),
         )
-    proa.assign(x * 2, output=made)
-    assert made.shape[1] == 3 and made.ndim == 2
-    itself, more = run(main, startup, ["made", made.sum(axis=1)], x=X)
+    proa.assign(x * 2, output=result)
+    assert result.shape[1] == 3 and result.ndim == 2
+    itself, more = run(main, startup, ["result", result.sum(axis=1)], x=X)
     np.testing.assert_array_equal(itself, 2 * X)
     np.testing.assert_array_equal(more, (2 * X).sum(1))
     with pytest.raises(InvalidArgumentError, match=r"persistable.*'held'"):
@@ -88,13 +92,13 @@ def test_a_variable_without_a_shape_has_that_of_what_is_assigned(
 def test_a_branch_assigns(static_mode: Any, holds: bool) -> None:
     main, startup = static_mode
     x = static.data("x", [None, 3], "float32")
-    made = proa.zeros([1])
+    result = proa.zeros([1])
     static.nn.cond(
         x.sum() > 0,
-        lambda: proa.assign(x.max().reshape([1]), output=made),
-        lambda: proa.assign(x.min().reshape([1]), output=made),
+        lambda: proa.assign(x.max().reshape([1]), output=result),
+        lambda: proa.assign(x.min().reshape([1]), output=result),
     )
-    found = run(main, startup, [made + 1], x=X if holds else -X)[0]
+    found = run(main, startup, [result + 1], x=X if holds else -X)[0]
     assert found == (6 if holds else -4)
 
 
@@ -114,10 +118,12 @@ def test_a_loop_assigns(static_mode: Any) -> None:
 
 def test_a_variable_is_fed_if_nothing_was_assigned(static_mode: Any) -> None:
     main, startup = static_mode
-    made = main.current_block().create_var(name="made", dtype="float32", shape=[-1, 3])
-    after = made + 1
-    np.testing.assert_array_equal(run(main, startup, [after], made=X)[0], X + 1)
-    with pytest.raises(InvalidArgumentError, match="'made'"):
+    result = main.current_block().create_var(
+        name="result", dtype="float32", shape=[-1, 3]
+    )
+    after = result + 1
+    np.testing.assert_array_equal(run(main, startup, [after], result=X)[0], X + 1)
+    with pytest.raises(InvalidArgumentError, match="'result'"):
         run(main, startup, [after])
 
 
@@ -146,9 +152,9 @@ def test_a_python_function_gives_a_created_variable_its_value(static_mode: Any) 
     loss = (given * given).sum()
     proa.optimizer.SGD(0.0).minimize(loss)
     fetched = [hidden, "out", out, given, "hidden.w_0@GRAD"]
-    raw, *made, grad = run(main, startup, fetched, x=X)
+    raw, *result, grad = run(main, startup, fetched, x=X)
     want = np.maximum(raw, 0)
-    for found in made:
+    for found in result:
         np.testing.assert_array_equal(found, want)
     np.testing.assert_allclose(grad, X.T @ (2 * want), rtol=1e-5)
 

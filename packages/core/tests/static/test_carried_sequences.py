@@ -153,14 +153,14 @@ def test_gradients_flow_through_carried_sequences(static_mode: Any) -> None:
 @pytest.mark.parametrize("positive", [True, False])
 def test_branches_give_lengths(static_mode: Any, positive: bool) -> None:
     x = static.data("x", [-1, 3], "float32", lod_level=1)
-    made = snn.cond(
+    result = snn.cond(
         proa.sum(x) > 0,
         lambda: snn.sequence_concat([x, x]),
         lambda: snn.sequence_reverse(x),
     )
-    assert made.lod_level == 1
+    assert result.lod_level == 1
     rows = np.abs(rows_of(LENGTHS)) * (1 if positive else -1)
-    got, ends = run([made, snn.sequence_last_step(made)], rows)
+    got, ends = run([result, snn.sequence_last_step(result)], rows)
     lengths = [count * (1 + positive) for count in LENGTHS]
     assert got.recursive_sequence_lengths() == [lengths]
     want = [np.concatenate([p, p]) if positive else p[::-1]

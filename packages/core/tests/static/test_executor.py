@@ -237,9 +237,9 @@ def test_what_is_left_in_state_is_stored(static_mode: Programs) -> None:
     exe.run(static_mode[1])
     fed = {"x": np.array([3, 4], "float32")}
     for k in range(1, 4):
-        made, held = exe.run(feed=fed, fetch_list=[more, both])
-        np.testing.assert_array_equal(made, [3 * k, 4 * k])
-        np.testing.assert_array_equal(held, made)
+        result, held = exe.run(feed=fed, fetch_list=[more, both])
+        np.testing.assert_array_equal(result, [3 * k, 4 * k])
+        np.testing.assert_array_equal(held, result)
         values = [v.get_value().numpy().tolist() for v in (data, constant, one, other)]
         assert values == [[3, 4], [5, 6], [1 + k % 2] * 2, [2 - k % 2] * 2]
 

@@ -53,12 +53,12 @@ def test_gradients_of_inputs_and_of_what_was_computed() -> None:
         fetch_list=["x@GRAD", dy, seeded, without, named],
     )
     assert dx.name == "x@GRAD"
-    for made, want in zip(
+    for result, want in zip(
         found, [6 * array, np.full((2, 3), 3.0), 6 * array * given, np.ones((2, 3)),
          np.ones((2, 3))],
         strict=True,
     ):  # fmt: skip
-        np.testing.assert_allclose(made, want, rtol=1e-12)
+        np.testing.assert_allclose(result, want, rtol=1e-12)
 
 
 def test_gradients_of_gradients() -> None:
@@ -279,8 +279,8 @@ def test_an_unknown_size_may_be_broadcast(name: str, static_mode: Programs) -> N
         one, two = (RNG.normal(size=(n, 3)) for n in rows)
 
         def value(x: Any, y: Any) -> float:
-            made = exe.run(main, {"a": x, "b": y}, [out])[0]
-            return float((made * made).sum())
+            result = exe.run(main, {"a": x, "b": y}, [out])[0]
+            return float((result * result).sum())
 
         da, db = exe.run(main, {"a": one, "b": two}, found)
         wanted = differences(lambda x, y=two: value(x, y), one)

@@ -161,7 +161,7 @@ def test_averages_of_parameters_take_their_place_for_a_test(
     np.testing.assert_array_equal(w.get_value().numpy(), before)
 
 
-def test_averages_are_made_by_update(static_mode: Programs) -> None:
+def test_averages_are_updated(static_mode: Programs) -> None:
     ema = static.ExponentialMovingAverage()
     with pytest.raises(PreconditionNotMetError, match="update"), ema.apply(None):
         pass

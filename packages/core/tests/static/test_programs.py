@@ -157,8 +157,8 @@ def test_blocks_and_operators_are_views(static_mode: Programs) -> None:
     assert "persist var w" in main.to_string(True) and "matmul" in str(main)
     with pytest.raises(InvalidTypeError):
         main.to_string(1)  # type: ignore[arg-type]
-    made = block.create_var(name="state", shape=[2], dtype="int64", persistable=True)
-    assert made.persistable and block.var("state") is made
+    result = block.create_var(name="state", shape=[2], dtype="int64", persistable=True)
+    assert result.persistable and block.var("state") is result
 
 
 @pytest.mark.feature("L172")
@@ -333,7 +333,7 @@ def test_places_are_the_cpu() -> None:
 @pytest.mark.feature("L176")
 def test_operators_with_one_name_make_distinct_variables() -> None:
     x = static.data("shared_0", [3])
-    made = [
+    results = [
         F.relu(x, name="shared"),
         F.softmax(x, name="shared"),
         proa.add(x, x, name="shared"),
@@ -341,7 +341,7 @@ def test_operators_with_one_name_make_distinct_variables() -> None:
         static.create_parameter([3], "float32", name="relu_2"),
         F.relu(x) * 2,
     ]
-    names = [v.name for v in made]
+    names = [v.name for v in results]
     assert len(set(names)) == len(names) and x.name not in names
     array = np.array([-1, 0, 2], "float32")
     found = static.Executor().run(

@@ -253,8 +253,8 @@ def test_gradients_of_gradients_follow_from_tensors_alone() -> None:
     (g,) = proa.grad([cube.sum()], [x], create_graph=True)
     (gg,) = proa.grad([g.sum()], [x])
     np.testing.assert_allclose(gg.numpy(), 6 * A)
-    made = py_func(_tanh, x, like, _tanh_grad).sum()
-    (g,) = proa.grad([made], [x], create_graph=True)
+    result = py_func(_tanh, x, like, _tanh_grad).sum()
+    (g,) = proa.grad([result], [x], create_graph=True)
     np.testing.assert_allclose(g.numpy(), 1 - np.tanh(A) ** 2)
     with pytest.raises(UnimplementedError, match=r"\[py_func\] gradients of gradients"):
         proa.grad([g.sum()], [x])
@@ -269,8 +269,8 @@ def test_gradients_of_arrays_are_part_of_programs() -> None:
             x.stop_gradient = False
             block = main.current_block()
             out = block.create_var(name="out", dtype="float64", shape=[2, 3])
-            made = py_func(_tanh, x, out, _tanh_grad)
-            (grad,) = static.gradients(proa.sum(made * 2), x)
+            result = py_func(_tanh, x, out, _tanh_grad)
+            (grad,) = static.gradients(proa.sum(result * 2), x)
     finally:
         proa.disable_static()
     (found,) = static.Executor().run(main, feed={"x": A}, fetch_list=[grad])

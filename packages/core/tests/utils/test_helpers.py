@@ -22,8 +22,8 @@ from proa.errors import (
 
 def test_names_are_counted_by_key() -> None:
     with utils.unique_name.guard():
-        made = [utils.unique_name.generate(k) for k in ("fc", "fc", "conv")]
-        assert made == ["fc_0", "fc_1", "conv_0"]
+        results = [utils.unique_name.generate(k) for k in ("fc", "fc", "conv")]
+        assert results == ["fc_0", "fc_1", "conv_0"]
         with utils.unique_name.guard("A"):
             assert utils.unique_name.generate("fc") == "Afc_0"
         assert utils.unique_name.generate("fc") == "fc_2"

@@ -18,7 +18,7 @@ RNG = np.random.RandomState(0)
 NOISE = RNG.randint(0, 256, (14, 20, 3)).astype(np.uint8)
 
 
-def made(kind: str) -> Any:
+def noise(kind: str) -> Any:
     if kind == "pil":
         return Image.fromarray(NOISE)
     return NOISE if kind == "array" else proa.to_tensor(NOISE.transpose(2, 0, 1).copy())
@@ -59,7 +59,7 @@ def test_random_transforms_vary_keep_the_kind_and_repeat_by_seed(
     name: str, kind: str
 ) -> None:
     transform, shape = RANDOM[name]
-    given = made(kind)
+    given = noise(kind)
 
     def run(seed: int) -> list[Any]:
         random.seed(seed)

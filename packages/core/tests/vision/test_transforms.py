@@ -22,7 +22,7 @@ PICTURE = np.stack([X * 12, Y * 17, 200 - X * 5 - Y * 3], 2).astype(np.uint8)
 NOISE = RNG.randint(0, 256, (14, 20, 3)).astype(np.uint8)
 
 
-def made(pixels: np.ndarray, kind: str) -> Any:
+def image_from(pixels: np.ndarray, kind: str) -> Any:
     """An array (H, W[, C]) as an image of this kind."""
     if kind == "pil":
         return Image.fromarray(pixels)
@@ -44,7 +44,7 @@ def check(
     change: Callable[[Any], Any], kind: str, expected: Any, source: Any = NOISE,
     atol: float = 0,
 ) -> None:  # fmt: skip
-    given = made(source, kind)
+    given = image_from(source, kind)
     got = change(given)
     assert isinstance(got, type(given)) or (
         kind == "pil" and isinstance(got, Image.Image)
@@ -70,7 +70,7 @@ def test_flips_and_crops(kind: str) -> None:
     check(lambda x: T.crop(x, 2, 3, 5, 7), kind, NOISE[2:7, 3:10])
     check(lambda x: T.center_crop(x, (4, 6)), kind, NOISE[5:9, 7:13])
     with pytest.raises(InvalidArgumentError, match="at most"):
-        T.center_crop(made(NOISE, kind), 15)
+        T.center_crop(image_from(NOISE, kind), 15)
 
 
 @pytest.mark.feature("L277")
@@ -90,9 +90,9 @@ def test_padding_by_a_colour(kind: str) -> None:
     expected = by_pil(lambda x: ImageOps.expand(x, (2, 1), (10, 20, 30)))
     check(lambda x: T.pad(x, (2, 1), (10, 20, 30)), kind, expected)
     with pytest.raises(InvalidArgumentError, match="1, 2 or 4 numbers"):
-        T.pad(made(NOISE, kind), (1, 2, 3))
+        T.pad(image_from(NOISE, kind), (1, 2, 3))
     with pytest.raises(InvalidArgumentError, match="one for each of 3"):
-        T.pad(made(NOISE, kind), 1, (10, 20))
+        T.pad(image_from(NOISE, kind), 1, (10, 20))
 
 
 @pytest.mark.feature("L277")
@@ -144,13 +144,13 @@ def test_every_filter_keeps_a_flat_image(kind: str, mode: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_size_is_that_of_the_shorter_side(kind: str) -> None:
-    assert pixels(T.resize(made(NOISE, kind), 7)).shape == (7, 10, 3)
+    assert pixels(T.resize(image_from(NOISE, kind), 7)).shape == (7, 10, 3)
     transposed_view = np.ascontiguousarray(NOISE.transpose(1, 0, 2))
-    assert pixels(T.Resize(9)(made(transposed_view, kind))).shape == (12, 9, 3)
+    assert pixels(T.Resize(9)(image_from(transposed_view, kind))).shape == (12, 9, 3)
     with pytest.raises(InvalidArgumentError, match="interpolation must be one of"):
-        T.resize(made(NOISE, kind), 7, "cubic")
+        T.resize(image_from(NOISE, kind), 7, "cubic")
     with pytest.raises(InvalidArgumentError, match="size must be positive"):
-        T.resize(made(NOISE, kind), (0, 3))
+        T.resize(image_from(NOISE, kind), (0, 3))
 
 
 @pytest.mark.feature("L277")
@@ -161,7 +161,7 @@ def test_rotation_by_nearest_pixel_is_pils(
     kind: str, expand: bool, angle: float
 ) -> None:
     expected = by_pil(lambda x: x.rotate(angle, expand=expand, fillcolor=(5, 6, 7)))
-    got = made(NOISE, kind)
+    got = image_from(NOISE, kind)
     got = pixels(T.rotate(got, angle, expand=expand, fill=(5, 6, 7)))
     assert got.shape == expected.shape
     # Pixels whose centre falls on a border of two may differ by rounding.
@@ -180,7 +180,7 @@ def test_rotation_between_pixels_is_pils(kind: str) -> None:
         kind, expected, PICTURE, atol=1,
     )  # fmt: skip
     with pytest.raises(InvalidArgumentError, match="nearest or bilinear"):
-        T.rotate(made(NOISE, kind), 25, "bicubic")
+        T.rotate(image_from(NOISE, kind), 25, "bicubic")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -194,11 +194,13 @@ def test_affine_moves_scales_and_shears(kind: str) -> None:
     half[4:11, 5:15] = NOISE[1::2, ::2]
     check(lambda x: T.affine(x, 0, (0, 0), 0.5, 0, center=(10.25, 7.25)), kind, half)
     # A shear of 45 degrees along x moves a row by its distance from the centre.
-    sheared = pixels(T.affine(made(NOISE, kind), 0, (0, 0), 1, 45, center=(10.3, 6.5)))
+    sheared = pixels(
+        T.affine(image_from(NOISE, kind), 0, (0, 0), 1, 45, center=(10.3, 6.5))
+    )
     np.testing.assert_array_equal(sheared[8, :-2], NOISE[8, 2:])
     np.testing.assert_array_equal(sheared[5, 1:], NOISE[5, :-1])
     with pytest.raises(InvalidArgumentError, match="scale must be positive"):
-        T.affine(made(NOISE, kind), 0, (0, 0), 0, 0)
+        T.affine(image_from(NOISE, kind), 0, (0, 0), 0, 0)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -207,7 +209,7 @@ def test_perspective_maps_the_corners_to_the_stated_points(kind: str) -> None:
     mirrored = [(20, 0), (0, 0), (0, 14), (20, 14)]
     check(lambda x: T.perspective(x, corners, mirrored), kind, NOISE[:, ::-1])
     end = [(3, 1), (18, 0), (20, 13), (1, 12)]
-    got = pixels(T.perspective(made(PICTURE, kind), corners, end, "bilinear"))
+    got = pixels(T.perspective(image_from(PICTURE, kind), corners, end, "bilinear"))
     u, v = np.array(corners, float).T
     x, y = np.array(end, float).T
     one, zero = np.ones(4), np.zeros(4)
@@ -222,9 +224,9 @@ def test_perspective_maps_the_corners_to_the_stated_points(kind: str) -> None:
     difference = np.abs(got.astype(int) - np.asarray(want)).max(2)
     assert (difference > 1).mean() < 0.02
     with pytest.raises(InvalidArgumentError, match="four points"):
-        T.perspective(made(NOISE, kind), corners[:3], end)
+        T.perspective(image_from(NOISE, kind), corners[:3], end)
     with pytest.raises(InvalidArgumentError, match="collinear"):
-        T.perspective(made(NOISE, kind), corners, [(0, 0)] * 4)
+        T.perspective(image_from(NOISE, kind), corners, [(0, 0)] * 4)
 
 
 @pytest.mark.feature("L277")
@@ -235,7 +237,7 @@ def test_grey_is_pils(kind: str) -> None:
     three = np.repeat(expected[:, :, None], 3, 2)
     check(T.Grayscale(3), kind, three, atol=1)
     with pytest.raises(InvalidArgumentError, match="1 or 3"):
-        T.to_grayscale(made(NOISE, kind), 2)
+        T.to_grayscale(image_from(NOISE, kind), 2)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -252,7 +254,7 @@ def test_colours_are_adjusted_as_pil_does(
     expected = by_pil(lambda x: enhance(x).enhance(factor))
     check(lambda x: change(x, factor), kind, expected, atol=1)
     with pytest.raises(InvalidArgumentError, match="must not be negative"):
-        change(made(NOISE, kind), -0.1)
+        change(image_from(NOISE, kind), -0.1)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -268,7 +270,7 @@ def test_hue_is_shifted_in_hsv(kind: str, shift: float) -> None:
     check(lambda x: T.adjust_hue(x, shift), kind, np.rint(expected).astype(np.uint8),
           atol=1)  # fmt: skip
     with pytest.raises(InvalidArgumentError, match=r"\[-0.5, 0.5\]"):
-        T.adjust_hue(made(NOISE, kind), 0.6)
+        T.adjust_hue(image_from(NOISE, kind), 0.6)
 
 
 def test_float_tensors_are_white_at_one() -> None:
@@ -286,7 +288,7 @@ def test_erase(kind: str) -> None:
     expected = NOISE.copy()
     expected[2:5, 3:9] = 7
     check(lambda x: T.erase(x, 2, 3, 3, 6, 7), kind, expected)
-    image = made(NOISE, kind)
+    image = image_from(NOISE, kind)
     T.erase(image, 2, 3, 3, 6, 7, inplace=True)
     assert (pixels(image) == (NOISE if kind == "pil" else expected)).all()
 
@@ -296,10 +298,10 @@ def test_erase(kind: str) -> None:
 def test_normalize(kind: str) -> None:
     mean, std = [10.0, 20.0, 30.0], [2.0, 4.0, 8.0]
     order = "CHW" if kind == "tensor" else "HWC"
-    got = T.normalize(made(NOISE, kind), mean, std, data_format=order)
+    got = T.normalize(image_from(NOISE, kind), mean, std, data_format=order)
     want = (NOISE.astype(np.float32) - mean) / std
     np.testing.assert_allclose(pixels(got), want, rtol=1e-6, atol=1e-5)
-    flipped = T.normalize(made(NOISE, kind), mean, std, order, to_rgb=True)
+    flipped = T.normalize(image_from(NOISE, kind), mean, std, order, to_rgb=True)
     want = (NOISE[..., ::-1].astype(np.float32) - mean) / std
     np.testing.assert_allclose(pixels(flipped), want, rtol=1e-6, atol=1e-5)
 

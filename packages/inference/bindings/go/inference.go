@@ -105,11 +105,11 @@ func NewPredictor(config Config) (*Predictor, error) {
 		defer C.free(key)
 		C.proa_go_set_key(c, key)
 	}
-	var made *C.proa_predictor
-	if err := call(func() C.proa_status { return C.proa_predictor_create(c, &made) }); err != nil {
+	var created *C.proa_predictor
+	if err := call(func() C.proa_status { return C.proa_predictor_create(c, &created) }); err != nil {
 		return nil, err
 	}
-	return own(made), nil
+	return own(created), nil
 }
 
 func fill(c *C.proa_config, config Config) C.proa_status {
@@ -144,12 +144,12 @@ func (p *Predictor) Close() {
 func (p *Predictor) Clone() (*Predictor, error) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	var made *C.proa_predictor
-	err := call(func() C.proa_status { return C.proa_predictor_clone(p.handle, &made) })
+	var created *C.proa_predictor
+	err := call(func() C.proa_status { return C.proa_predictor_clone(p.handle, &created) })
 	if err != nil {
 		return nil, err
 	}
-	return own(made), nil
+	return own(created), nil
 }
 
 // Inputs describes the inputs in order.

@@ -44,7 +44,7 @@ static proa_status set_model(JNIEnv* env, proa_config* config, jstring path, jby
 NATIVE(jlong, create)(JNIEnv* env, jclass self, jstring path, jbyteArray bytes, jint threads,
                       jbyteArray key) {
   (void)self;
-  proa_predictor* made = NULL;
+  proa_predictor* created = NULL;
   uint8_t secret[PROA_KEY_BYTES] = {0};
   proa_config* config = proa_config_create();
   proa_status status = set_model(env, config, path, bytes);
@@ -54,19 +54,19 @@ NATIVE(jlong, create)(JNIEnv* env, jclass self, jstring path, jbyteArray bytes, 
     if (fits) (*env)->GetByteArrayRegion(env, key, 0, PROA_KEY_BYTES, (jbyte*)secret);
     status = proa_config_set_key(config, copy_key, fits ? secret : NULL);
   }
-  if (status == PROA_OK) status = proa_predictor_create(config, &made);
+  if (status == PROA_OK) status = proa_predictor_create(config, &created);
   memset(secret, 0, sizeof(secret));
   proa_config_free(config);
   if (status != PROA_OK && !(*env)->ExceptionCheck(env)) throw_last(env, status);
-  return (jlong)(intptr_t)made;
+  return (jlong)(intptr_t)created;
 }
 
 NATIVE(jlong, cloneOf)(JNIEnv* env, jclass self, jlong handle) {
   (void)self;
-  proa_predictor* made = NULL;
-  const proa_status status = proa_predictor_clone(predictor_of(handle), &made);
+  proa_predictor* created = NULL;
+  const proa_status status = proa_predictor_clone(predictor_of(handle), &created);
   if (status != PROA_OK) throw_last(env, status);
-  return (jlong)(intptr_t)made;
+  return (jlong)(intptr_t)created;
 }
 
 NATIVE(void, free)(JNIEnv* env, jclass self, jlong handle) {
@@ -129,19 +129,19 @@ static jobject buffer_of(JNIEnv* env, const proa_array* array) {
 static jobjectArray results(JNIEnv* env, const proa_array* out, int32_t count, jintArray types,
                             jobjectArray shapes) {
   jclass kind = (*env)->FindClass(env, "java/nio/ByteBuffer");
-  jobjectArray made = kind == NULL ? NULL : (*env)->NewObjectArray(env, count, kind, NULL);
-  for (int32_t i = 0; made != NULL && i < count; ++i) {
+  jobjectArray created = kind == NULL ? NULL : (*env)->NewObjectArray(env, count, kind, NULL);
+  for (int32_t i = 0; created != NULL && i < count; ++i) {
     const jint type = (jint)out[i].dtype;
     jlongArray shape = sizes_of(env, &out[i]);
     jobject buffer = buffer_of(env, &out[i]);
     if ((*env)->ExceptionCheck(env)) return NULL;
     (*env)->SetIntArrayRegion(env, types, i, 1, &type);
     (*env)->SetObjectArrayElement(env, shapes, i, shape);
-    (*env)->SetObjectArrayElement(env, made, i, buffer);
+    (*env)->SetObjectArrayElement(env, created, i, buffer);
     (*env)->DeleteLocalRef(env, shape);
     (*env)->DeleteLocalRef(env, buffer);
   }
-  return made;
+  return created;
 }
 
 NATIVE(jobjectArray, run)(JNIEnv* env, jclass self, jlong handle, jobjectArray data,
@@ -152,7 +152,7 @@ NATIVE(jobjectArray, run)(JNIEnv* env, jclass self, jlong handle, jobjectArray d
   const int32_t given = proa_input_count(p), count = proa_output_count(p);
   proa_array* in = calloc((size_t)given + 1, sizeof(proa_array));
   proa_array* out = calloc((size_t)count + 1, sizeof(proa_array));
-  jobjectArray made = NULL;
+  jobjectArray created = NULL;
   int fits = in != NULL && out != NULL;
   for (int32_t i = 0; fits && i < given; ++i) {
     jobject buffer = (*env)->GetObjectArrayElement(env, data, i);
@@ -166,12 +166,12 @@ NATIVE(jobjectArray, run)(JNIEnv* env, jclass self, jlong handle, jobjectArray d
   if (fits) {
     const proa_status status = proa_predictor_run(p, in, out);
     if (status == PROA_OK) {
-      made = results(env, out, count, out_types, out_shapes);
+      created = results(env, out, count, out_types, out_shapes);
     } else {
       throw_last(env, status);
     }
   }
   free(in);
   free(out);
-  return made;
+  return created;
 }

@@ -61,9 +61,9 @@ namespace {
 /// What `make` gives, or null if it throws.
 template <class T, class Make>
 T* given(const char* where, Make&& make) {
-  T* made = nullptr;
-  guarded(where, [&] { made = make(); });
-  return made;
+  T* created = nullptr;
+  guarded(where, [&] { created = make(); });
+  return created;
 }
 
 template <class Array>
@@ -340,10 +340,10 @@ PROA_EXPORT PD_Cstr* PD_ConfigSummary(PD_Config* c) {
         PD_ConfigModelFromMemory(c) != 0 ? "bytes in memory" : PD_ConfigGetProgFile(c);
     const std::string text = "model     " + model + "\nthreads   " +
                              std::to_string(PD_ConfigGetCpuMathLibraryNumThreads(c)) + "\n";
-    auto made = std::make_unique<PD_Cstr>();
-    made->size = text.size() + 1;
-    made->data = copied(text);
-    return made.release();
+    auto created = std::make_unique<PD_Cstr>();
+    created->size = text.size() + 1;
+    created->data = copied(text);
+    return created.release();
   });
 }
 
@@ -382,22 +382,22 @@ PROA_EXPORT PD_Predictor* PD_PredictorCreate(PD_Config* c) {
   constexpr const char* kWhere = "PD_PredictorCreate";
   if (!is_given(c, kWhere)) return nullptr;
   const std::unique_ptr<PD_Config> config(c);
-  auto made = given<PD_Predictor>(kWhere, [&] {
+  auto created = given<PD_Predictor>(kWhere, [&] {
     settle(c);
     auto predictor = std::make_unique<PD_Predictor>();
     if (c->profile) predictor->times = std::make_unique<Times>();
     return predictor.release();
   });
-  if (made == nullptr) return nullptr;
-  if (proa_predictor_create(c->config, &made->predictor) != PROA_OK) {
-    made->times.reset();
-    delete made;
+  if (created == nullptr) return nullptr;
+  if (proa_predictor_create(c->config, &created->predictor) != PROA_OK) {
+    created->times.reset();
+    delete created;
     return nullptr;
   }
-  if (made->times != nullptr) {
-    proa_predictor_set_profile(made->predictor, &Times::add, made->times.get());
+  if (created->times != nullptr) {
+    proa_predictor_set_profile(created->predictor, &Times::add, created->times.get());
   }
-  return made;
+  return created;
 }
 PROA_EXPORT PD_Predictor* PD_PredictorClone(PD_Predictor* p) {
   constexpr const char* kWhere = "PD_PredictorClone";
@@ -533,16 +533,16 @@ PROA_EXPORT PD_TwoDimArraySize* PD_TensorGetLod(PD_Tensor* t) {
   };
   return given<PD_TwoDimArraySize>(kWhere, [&] {
     const size_t levels = t->tensor->slot.lod.size();
-    std::unique_ptr<PD_TwoDimArraySize, End> made(new PD_TwoDimArraySize{0, nullptr});
-    made->data = new PD_OneDimArraySize*[levels];
+    std::unique_ptr<PD_TwoDimArraySize, End> created(new PD_TwoDimArraySize{0, nullptr});
+    created->data = new PD_OneDimArraySize*[levels];
     for (const std::vector<size_t>& level : t->tensor->slot.lod) {
       auto row = std::make_unique<PD_OneDimArraySize>();
       row->data = new size_t[level.size()];
       row->size = level.size();
       std::copy(level.begin(), level.end(), row->data);
-      made->data[made->size++] = row.release();
+      created->data[created->size++] = row.release();
     }
-    return made.release();
+    return created.release();
   });
 }
 PROA_EXPORT const char* PD_TensorGetName(PD_Tensor* t) {

@@ -38,13 +38,13 @@ struct Run {
 Run run(const infer::Config& config) {
   proa_predictor* predictor = nullptr;
   infer::internal::check(proa_predictor_create(config.get(), &predictor));
-  Run made;
+  Run observed;
   proa_predictor_set_profile(
       predictor,
       [](void* ops, const char* op, const char*, int64_t) {
         *static_cast<std::string*>(ops) += std::string(op) + " ";
       },
-      &made.ops);
+      &observed.ops);
   std::vector<float> x(kRows * kColumns), g(x.size());
   for (std::size_t i = 0; i < x.size(); ++i) {
     x[i] = static_cast<float>(i % 17) - 8.0f;
@@ -52,11 +52,11 @@ Run run(const infer::Config& config) {
   }
   const proa_array in[2] = {{x.data(), PROA_FLOAT32, 2, {kRows, kColumns}},
                             {g.data(), PROA_FLOAT32, 2, {kRows, kColumns}}};
-  made.y.resize(x.size());
-  proa_array out = {made.y.data(), PROA_FLOAT32, 2, {kRows, kColumns}};
+  observed.y.resize(x.size());
+  proa_array out = {observed.y.data(), PROA_FLOAT32, 2, {kRows, kColumns}};
   infer::internal::check(proa_predictor_run(predictor, in, &out));
   proa_predictor_free(predictor);
-  return made;
+  return observed;
 }
 
 int test_editing(infer::Config* config) {

@@ -111,9 +111,9 @@ class OnnxRuntimeDelegate:
 
     def on(self, threads: int) -> OnnxRuntimeDelegate:
         """The same on so many threads, unless it has a number of its own."""
-        made = copy(self)
-        made.threads = threads if self.threads is None else self.threads
-        return made
+        result = copy(self)
+        result.threads = threads if self.threads is None else self.threads
+        return result
 
     def takes(self, node: Node) -> bool:
         """Whether the operator is among those given."""

@@ -18,6 +18,6 @@ def observed_outputs(program: Program) -> list[str]:
             "[observed_outputs] expected a model without branches and loops, got one "
             "with them"
         )
-    made = [(n.op, v) for n in program.main.nodes for v in n.outputs]
-    program.main.outputs = [*program.main.outputs, *(value for _, value in made)]
-    return [op for op, _ in made]
+    results = [(n.op, v) for n in program.main.nodes for v in n.outputs]
+    program.main.outputs = [*program.main.outputs, *(value for _, value in results)]
+    return [op for op, _ in results]

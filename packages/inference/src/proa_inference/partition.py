@@ -92,9 +92,9 @@ class PartitionedEngine:
             for v in n.outputs
             if v.is_output or any(user not in within for user in v.users)
         ]
-        made = _extracted(list(reads), nodes, writes)
+        result = _extracted(list(reads), nodes, writes)
         read_slots = [self._slot(v) for v in reads]
-        return _Part(made, delegate, read_slots, [self._slot(v) for v in writes])
+        return _Part(result, delegate, read_slots, [self._slot(v) for v in writes])
 
     def parts(self) -> list[tuple[str, list[str]]]:
         """The engine that runs each part, and the operators of the part."""
@@ -218,18 +218,18 @@ def _gathered(
     nodes: Sequence[Node], owners: dict[Node, Delegate | None]
 ) -> list[tuple[Delegate | None, list[Node]]]:
     left, done = list(nodes), set[Value]()
-    made_here = {v for n in nodes for v in n.outputs}
+    produced = {v for n in nodes for v in n.outputs}
     groups: list[tuple[Delegate | None, list[Node]]] = []
     while left:
         owner = next(
             owners[n]
             for n in left
-            if all(v is None or v in done or v not in made_here for v in n.inputs)
+            if all(v is None or v in done or v not in produced for v in n.inputs)
         )
         group, rest = [], []
         for node in left:
             ready = all(
-                v is None or v in done or v not in made_here for v in node.inputs
+                v is None or v in done or v not in produced for v in node.inputs
             )
             if ready and owners[node] is owner:
                 group.append(node)
@@ -260,10 +260,10 @@ def _extracted(reads: list[Value], nodes: list[Node], writes: list[Value]) -> Pr
     for node in nodes:
         inputs = [None if v is None else new(v) for v in node.inputs]
         outputs = [new(v) for v in node.outputs]
-        made = Node(node.op, inputs, outputs, dict(node.attrs))
+        new_node = Node(node.op, inputs, outputs, dict(node.attrs))
         for value in outputs:
-            value.producer = made
-        main.nodes.append(made)
+            value.producer = new_node
+        main.nodes.append(new_node)
     main.outputs = [values[v] for v in writes]
     for value in values.values():
         part.reserve(value.name)

@@ -179,8 +179,8 @@ def _inputs(
             )
         kind = np.dtype(NUMPY_TYPES[value.dtype])
         floats = kind.kind == "f"
-        made = rng.standard_normal(shape) if floats else np.zeros(shape)
-        arrays.append(made.astype(kind))
+        result = rng.standard_normal(shape) if floats else np.zeros(shape)
+        arrays.append(result.astype(kind))
     return arrays
 
 

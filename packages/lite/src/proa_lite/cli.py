@@ -130,8 +130,8 @@ def _select(options: argparse.Namespace) -> None:
     from proa_lite.select import Selection, build, selection_of
 
     chosen = selection_of(options.models) if options.models else Selection()
-    made = build(chosen, options.out, options.source, options.target, options.isa)
-    print(f"{made}: {made.stat().st_size:,} bytes, {len(chosen.ops) or 'all'} ops")
+    result = build(chosen, options.out, options.source, options.target, options.isa)
+    print(f"{result}: {result.stat().st_size:,} bytes, {len(chosen.ops) or 'all'} ops")
 
 
 def _run(argv: list[str] | None) -> None:

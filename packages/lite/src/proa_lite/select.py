@@ -108,9 +108,9 @@ def build(
         jobs = str(os.cpu_count() or 1)
         _run(["cmake", "--build", folder, "-j", jobs, "--target", "proa_lite"])
         output.mkdir(parents=True, exist_ok=True)
-        made = shutil.copy2(Path(folder) / "libproa_lite.so", output)
+        result = shutil.copy2(Path(folder) / "libproa_lite.so", output)
         shutil.copy2(source / "include" / "proa_lite.h", output)
-    return Path(made)
+    return Path(result)
 
 
 def _toolchain(target: str) -> list[str]:

@@ -62,8 +62,8 @@ def save_for_serving(
             "save_for_serving", f"version must be new and 0 or more, got {number}"
         )
     where = f"model {name}"
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".new-") as made:
-        part = Path(made, str(number))
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".new-") as directory:
+        part = Path(directory, str(number))
         part.mkdir()
         file = _write(model, part, input_spec)
         loaded = find_backend(file).load(file, BackendOptions())
@@ -80,7 +80,7 @@ def save_for_serving(
             )
         if settings is not None or path is None:
             fit_specs(name, loaded, read_settings(held, ModelSettings(), where))
-            new = Path(made, "config.json")
+            new = Path(directory, "config.json")
             new.write_text(json.dumps(held, indent=2) + "\n", encoding="utf-8")
             new.replace(folder / "config.json")
         else:

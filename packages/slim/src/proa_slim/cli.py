@@ -14,41 +14,43 @@ from proa_slim.compression.recipe import TARGETS, read_fields
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="proa slim", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    made = commands.add_parser(
+    result = commands.add_parser(
         "compress", help="prune and quantize a model within what its metric may lose"
     )
-    made.add_argument("model", help="NAME.proa, NAME.onnx, NAME.pdmodel or a folder")
-    made.add_argument(
+    result.add_argument("model", help="NAME.proa, NAME.onnx, NAME.pdmodel or a folder")
+    result.add_argument(
         "--data", required=True, metavar="FILE.npz",
         help="arrays by the inputs' names, and `label`",
     )  # fmt: skip
-    made.add_argument("--out", default="compressed", help="the folder to write")
-    made.add_argument(
+    result.add_argument("--out", default="compressed", help="the folder to write")
+    result.add_argument(
         "--config", metavar="FILE", help="a recipe in YAML or JSON; flags come first"
     )
-    made.add_argument("--recipe", choices=list(RECIPES), help="a recipe to begin with")
-    made.add_argument("--target", choices=TARGETS)
-    made.add_argument("--max-drop", type=float, metavar="POINTS")
-    made.add_argument("--prune", type=float, metavar="SHARE", help="of multiply-adds")
-    made.add_argument("--epochs", type=int, help="of training after pruning")
-    made.add_argument("--learning-rate", type=float)
-    made.add_argument(
+    result.add_argument(
+        "--recipe", choices=list(RECIPES), help="a recipe to begin with"
+    )
+    result.add_argument("--target", choices=TARGETS)
+    result.add_argument("--max-drop", type=float, metavar="POINTS")
+    result.add_argument("--prune", type=float, metavar="SHARE", help="of multiply-adds")
+    result.add_argument("--epochs", type=int, help="of training after pruning")
+    result.add_argument("--learning-rate", type=float)
+    result.add_argument(
         "--qat-epochs", type=int, help="of training with the rounding, if need be"
     )
-    made.add_argument(
+    result.add_argument(
         "--rest", choices=("float32", "float16"), help="of layers left out of int8"
     )
-    made.add_argument(
+    result.add_argument(
         "--max-milliseconds", type=float, metavar="MS", help="for a run of one sample"
     )
-    made.add_argument(
+    result.add_argument(
         "--resume", action="store_true", help="go on with a run that was stopped"
     )
-    made.add_argument(
+    result.add_argument(
         "--compressed", action="store_true", default=None, help="deflate the file"
     )
-    made.add_argument("--threads", type=int, help="of timed runs")
-    made.add_argument("--quiet", action="store_true", help="print the result alone")
+    result.add_argument("--threads", type=int, help="of timed runs")
+    result.add_argument("--quiet", action="store_true", help="print the result alone")
     return parser
 
 

@@ -65,11 +65,11 @@ def replay(
         arrays = [None if v is None else known[v] for v in node.inputs]
         before = len(into.graph.main.nodes)
         results = call(_with_own_draw(program, into, node), arrays)
-        for value, made in zip(node.outputs, results, strict=True):
-            known[value] = made
+        for value, result in zip(node.outputs, results, strict=True):
+            known[value] = result
             if value in named and not row_of(node.op).mutates:
-                _rename(into, made, f"{prefix}{named[value].name}")
-                made.stop_gradient = named[value].stop_gradient
+                _rename(into, result, f"{prefix}{named[value].name}")
+                result.stop_gradient = named[value].stop_gradient
         _note_symbolic_shape(program, into, node, before)
     new = {old: x for old, x in known.items() if isinstance(x, Variable)}
     into.origins.update({old: graph_value(x) for old, x in new.items()})
@@ -90,9 +90,9 @@ def _note_symbolic_shape(
 ) -> None:
     if node not in program.symbolic_shapes:
         return
-    for made in into.graph.main.nodes[before:]:
-        if made.op == node.op:
-            into.symbolic_shapes[made] = program.symbolic_shapes[node]
+    for result in into.graph.main.nodes[before:]:
+        if result.op == node.op:
+            into.symbolic_shapes[result] = program.symbolic_shapes[node]
 
 
 def _rename(program: Program, variable: Any, name: str) -> None:

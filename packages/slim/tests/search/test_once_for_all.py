@@ -203,9 +203,9 @@ def test_networks_that_were_trained_together_beat_those_that_were_cut():
     def small(tokens):
         return flops(ofa.export(tokens), SHAPE) < 0.5 * flops(net, SHAPE)
 
-    def measure(made):
-        sizes.append(flops(made, SHAPE))
-        return accuracy(made)
+    def measure(result):
+        sizes.append(flops(result, SHAPE))
+        return accuracy(result)
 
     best = ofa.search(measure, 12, small, inputs)
     assert best.reward >= together - 0.02 and max(sizes) < 0.5 * flops(net, SHAPE)

@@ -151,18 +151,18 @@ def test_a_set_config_runs_the_network_that_is_exported():
     ofa_model.eval()
     got = ofa_model(image)
     assert ofa_model.get_current_config is config
-    made = ofa_model.export(config)
-    assert made(image).numpy().tobytes() == got.numpy().tobytes()
+    result = ofa_model.export(config)
+    assert result(image).numpy().tobytes() == got.numpy().tobytes()
     # Gradients are those of the smaller network, at their places.
     got.sum().backward()
-    made(image).sum().backward()
+    result(image).sum().backward()
     kept = np.abs(model.conv1.weight.grad.numpy()).sum((1, 2, 3)) > 0
     assert kept.sum() == 4
     np.testing.assert_array_equal(
-        model.conv1.weight.grad.numpy()[kept], made.conv1.weight.grad.numpy()
+        model.conv1.weight.grad.numpy()[kept], result.conv1.weight.grad.numpy()
     )
     np.testing.assert_array_equal(
-        model.conv2.weight.grad.numpy()[:, kept], made.conv2.weight.grad.numpy()
+        model.conv2.weight.grad.numpy()[:, kept], result.conv2.weight.grad.numpy()
     )
     ofa_model.set_net_config({"conv1": {"expand_ratio": 0.3}})
     with pytest.raises(InvalidArgumentError, match="expand_ratio of 'conv1' among"):
@@ -197,8 +197,11 @@ def test_numbers_of_channels_are_options_too():
     ofa_model.set_task("channel")
     image = paddle.to_tensor(waves(4)[0])
     ofa_model(image)
-    made = ofa_model.export({"conv1": {"channel": 4}, "fc1": {"channel": 8}})
-    assert made.conv1.weight.shape == [4, 1, 3, 3] and made.fc1.weight.shape == [256, 8]
+    result = ofa_model.export({"conv1": {"channel": 4}, "fc1": {"channel": 8}})
+    assert result.conv1.weight.shape == [4, 1, 3, 3] and result.fc1.weight.shape == [
+        256,
+        8,
+    ]
 
 
 def test_kernels_are_enlarged_with_zeros():

@@ -61,10 +61,10 @@ struct Cache {
 // Never destroyed: storages may outlive static destructors.
 Cache& cache() {
   static Cache* instance = [] {
-    auto* made = new Cache();
+    auto* created = new Cache();
     pthread_atfork([] { cache().mutex.lock(); }, [] { cache().mutex.unlock(); },
                    [] { cache().mutex.unlock(); });
-    return made;
+    return created;
   }();
   return *instance;
 }

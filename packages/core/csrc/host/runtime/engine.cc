@@ -354,9 +354,9 @@ struct Engine::Impl {
 
   void run_flow(const View* inputs, View* outputs) {
     // What the last run gave may be what this one reads.
-    std::vector<HeldArray> made = run_blocks(inputs);
-    for (size_t i = 0; i < made.size(); ++i) {
-      HeldArray& result = made[i];
+    std::vector<HeldArray> computed = run_blocks(inputs);
+    for (size_t i = 0; i < computed.size(); ++i) {
+      HeldArray& result = computed[i];
       if (outputs[i].data != nullptr) {
         check_output(model->outputs[i], result.view, outputs[i]);
         copy_elements(result.view, outputs[i]);
@@ -371,19 +371,19 @@ struct Engine::Impl {
       }
       outputs[i] = result.view;
     }
-    results = std::move(made);
+    results = std::move(computed);
   }
 
   void run_flow_part(EngineRun* run) {
-    const std::vector<HeldArray> made = run_blocks(run->inputs.data());
-    run->outputs.resize(made.size());
-    for (size_t i = 0; i < made.size(); ++i) {
-      run->outputs[i] = made[i].view;
-      if (!is_dense(made[i].view)) run->outputs[i].set_contiguous();
+    const std::vector<HeldArray> computed = run_blocks(run->inputs.data());
+    run->outputs.resize(computed.size());
+    for (size_t i = 0; i < computed.size(); ++i) {
+      run->outputs[i] = computed[i].view;
+      if (!is_dense(computed[i].view)) run->outputs[i].set_contiguous();
       run->outputs[i].data = nullptr;
     }
-    run->give(run->outputs.data(), 0, made.size());
-    for (size_t i = 0; i < made.size(); ++i) copy_elements(made[i].view, run->outputs[i]);
+    run->give(run->outputs.data(), 0, computed.size());
+    for (size_t i = 0; i < computed.size(); ++i) copy_elements(computed[i].view, run->outputs[i]);
   }
 };
 

@@ -291,13 +291,13 @@ void BlockPlans::drop_excess() {
   while (max_bytes_ > 0 && plans_.size() > 1 && table_bytes() > max_bytes_) plans_.pop_back();
 }
 
-void BlockPlans::build(const View* inputs, CachedPlan* made) {
+void BlockPlans::build(const View* inputs, CachedPlan* cached) {
   const auto chain_count = static_cast<uint32_t>(chains_.size());
   const size_t size = Plan::table_size(block_->prepared, chain_count);
-  if (made->tables.size() != size) made->tables = Buffer(size);
-  made->arena = nullptr;
-  const Status status = made->plan.build(block_->prepared, inputs, made->tables.data(), size, how_,
-                                         {chains_.data(), chain_count});
+  if (cached->tables.size() != size) cached->tables = Buffer(size);
+  cached->arena = nullptr;
+  const Status status = cached->plan.build(block_->prepared, inputs, cached->tables.data(), size,
+                                           how_, {chains_.data(), chain_count});
   if (status != Status::kOk) {
     std::string shapes;
     for (size_t i = 0; i < block_->inputs.size(); ++i) {
@@ -306,10 +306,10 @@ void BlockPlans::build(const View* inputs, CachedPlan* made) {
     throw EngineError(
         status,
         with_cause("[Engine] expected input shapes that fit " +
-                   node_text(block_->view, made->plan.problem_node()) + ", got " + shapes),
-        node_name(block_->view, made->plan.problem_node()));
+                   node_text(block_->view, cached->plan.problem_node()) + ", got " + shapes),
+        node_name(block_->view, cached->plan.problem_node()));
   }
-  made->key = key_of(inputs, block_->inputs.size());
+  cached->key = key_of(inputs, block_->inputs.size());
 }
 
 size_t BlockPlans::table_bytes() const {

@@ -72,7 +72,7 @@ class BlockPlans {
   size_t largest_arena() const;
 
  private:
-  void build(const View* inputs, CachedPlan* made);
+  void build(const View* inputs, CachedPlan* cached);
   void drop_excess();
 
   const ComputingBlock* block_;

@@ -109,7 +109,7 @@ bool same_kind(const View& a, const View& b) {
 
 void deliver(const ExtensionOp& op, const Call& call, const ExtensionResults& results) {
   Copies copies;
-  std::vector<View> made;
+  std::vector<View> views;
   for (int i = 0; i < call.n_out; ++i) {
     View v = view_of(results.tensors[static_cast<size_t>(i)]);
     if (!same_kind(v, call.out[i])) {
@@ -121,10 +121,10 @@ void deliver(const ExtensionOp& op, const Call& call, const ExtensionResults& re
     for (int k = 0; k < call.n_out; ++k) {
       if (k != i && v.data == call.out[k].data) v = copies.of(v, call.parallel);
     }
-    made.push_back(v);
+    views.push_back(v);
   }
   for (int i = 0; i < call.n_out; ++i) {
-    const View& v = made[static_cast<size_t>(i)];
+    const View& v = views[static_cast<size_t>(i)];
     if (v.data != call.out[i].data || !call.out[i].contiguous()) {
       copy(v, call.out[i], call.parallel);
     }

@@ -165,14 +165,14 @@ struct PoolRegistry {
 
   static PoolRegistry& get() {
     static PoolRegistry* instance = [] {
-      auto* made = new PoolRegistry();
+      auto* created = new PoolRegistry();
       pthread_atfork([] { get().mutex.lock(); }, [] { get().mutex.unlock(); },
                      [] {
                        t_inside = false;
                        for (ThreadPool* pool : get().pools) pool->forget_threads();
                        get().mutex.unlock();
                      });
-      return made;
+      return created;
     }();
     return *instance;
   }

@@ -55,7 +55,7 @@ void add_to_slot(Tensor* slot, Tensor grad, bool create_graph) {
 void accumulate_grad(TensorImpl* leaf, Tensor grad, bool create_graph) {
   Tensor& have = leaf->extra().grad;
   leaf->set(TensorImpl::kZeroGrad, false);
-  if (leaf->has(TensorImpl::kSymbolic)) leaf->set(TensorImpl::kGradMade, true);
+  if (leaf->has(TensorImpl::kSymbolic)) leaf->set(TensorImpl::kGradAdded, true);
   if (is_row_sparse(grad.get()) && !create_graph) {
     if (!have || is_row_sparse(have.get())) {
       have = have ? joined(have, grad) : std::move(grad);
@@ -228,7 +228,7 @@ class RuleCall final : public GradCall {
 // The op whose backward failed, and where that op was called if that was recorded.
 std::string describe_backward(const Node* node) {
   std::string text = std::string("in the backward of ") + node->name();
-  if (!node->made_at().empty()) text += ", called at " + node->made_at();
+  if (!node->created_at().empty()) text += ", called at " + node->created_at();
   return text;
 }
 

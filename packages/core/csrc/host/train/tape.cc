@@ -49,7 +49,7 @@ Node* Node::allocate_node(int edges, int saved, int outputs, size_t attr_bytes) 
   node->sequence_ = next_sequence.fetch_add(1, std::memory_order_relaxed);
   if (watching(kWatchFinite)) node->unchecked_ = Unchecked::here();
   if (watching(kWatchLine) && dispatch_hooks.user_line != nullptr) {
-    node->made_at_ = std::make_unique<std::string>(dispatch_hooks.user_line());
+    node->created_at_ = std::make_unique<std::string>(dispatch_hooks.user_line());
   }
   return node;
 }
@@ -67,9 +67,9 @@ Node* Node::create_custom(std::unique_ptr<CustomBackward> custom, int edges, int
   return node;
 }
 
-const std::string& Node::made_at() const {
+const std::string& Node::created_at() const {
   static const std::string unknown;
-  return made_at_ == nullptr ? unknown : *made_at_;
+  return created_at_ == nullptr ? unknown : *created_at_;
 }
 
 const char* Node::name() const { return op_ != nullptr ? op_->info->name : custom_->name(); }

@@ -76,7 +76,7 @@ class Node {
   void free_saved();
   bool freed() const { return freed_; }
   /// The user's line that recorded the node; empty unless lines are watched.
-  const std::string& made_at() const;
+  const std::string& created_at() const;
   /// Results of its backward are not searched for NaN, as those of its forward were not.
   bool unchecked() const { return unchecked_; }
 
@@ -112,7 +112,7 @@ class Node {
   std::unique_ptr<CustomBackward> custom_;
   std::unique_ptr<std::vector<OutputHook>> hooks_;
   std::unique_ptr<std::vector<Retained>> retained_;
-  std::unique_ptr<std::string> made_at_;
+  std::unique_ptr<std::string> created_at_;
   Node* next_dead_ = nullptr;
 };
 

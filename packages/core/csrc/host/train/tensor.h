@@ -39,7 +39,7 @@ struct TensorImpl {
     kRowSparse = 256,   // a gradient stored as some rows (row_sparse.h); has no data
     kZeroGrad = 512,    // its gradient was cleared: zeros, which are allocated when they are read
     kGradRead = 1024,   // of a symbol: its gradient was read while there was none, or zeros
-    kGradMade = 2048,   // of a symbol: a gradient was added to its own
+    kGradAdded = 2048,  // of a symbol: a gradient was added to its own
   };
 
   std::atomic<int32_t> refs{1};

@@ -90,9 +90,10 @@ bool Plan::fits_chain(const Chain& chain) const {
     if (step.node == kNone || step.n_out != 1 || step.scratch != kNone) return false;
     if (!prepared_->node(step.node).op->elementwise) return false;
     const uint32_t out = step.slot + step.n_in;
-    const Root& made = roots_[refs_[out].root];
-    if (made.kind != RootKind::kArena && made.kind != RootKind::kOutput) return false;
-    if (made.first != s || refs_[out].offset != 0 || !same_shape(slots_[out], space)) return false;
+    const Root& produced = roots_[refs_[out].root];
+    if (produced.kind != RootKind::kArena && produced.kind != RootKind::kOutput) return false;
+    if (produced.first != s || refs_[out].offset != 0 || !same_shape(slots_[out], space))
+      return false;
     for (uint32_t k = step.slot; k < out; ++k) {
       if (!slots_[k].given() || is_shape_only(step, k)) continue;
       if (!fits_input(chain, s, k)) return false;
@@ -111,8 +112,8 @@ void Plan::choose_buffers(const Chain& chain) {
   for (uint32_t s = chain.first; s < chain.first + chain.count; ++s) {
     const uint32_t out = steps_[s].slot + steps_[s].n_in;
     const DType dtype = slots_[out].dtype;
-    Root& made = roots_[refs_[out].root];
-    if (made.kind != RootKind::kArena || made.last >= chain.first + chain.count) continue;
+    Root& produced = roots_[refs_[out].root];
+    if (produced.kind != RootKind::kArena || produced.last >= chain.first + chain.count) continue;
     uint32_t best = kBuffers;
     for (uint32_t b = 0; b < kBuffers; ++b) {
       if (until[b] == s + 1 && held[b] == dtype) best = b;
@@ -121,10 +122,10 @@ void Plan::choose_buffers(const Chain& chain) {
       if (until[b] <= s) best = b;
     }
     if (best == kBuffers) continue;
-    until[best] = made.last + 1;
+    until[best] = produced.last + 1;
     held[best] = dtype;
-    made.kind = RootKind::kBlock;
-    made.index = best;
+    produced.kind = RootKind::kBlock;
+    produced.index = best;
   }
 }
 

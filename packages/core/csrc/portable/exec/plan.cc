@@ -120,12 +120,12 @@ Status Plan::build(const Prepared& prepared, const View* inputs, void* memory, s
 
 /// The steps of all nodes, and the outputs of the parts.
 Status Plan::add_nodes(NodeSpans chains) {
-  uint32_t made = 0;  // outputs
+  uint32_t added = 0;  // outputs
   uint32_t chain = 0, begun = 0;
   for (uint32_t i = 0; i < prepared_->node_count(); ++i) {
     problem_node_ = i;
     if (i == options_.first_nodes) {
-      PROA_TRY(add_outputs(0, made = options_.first_outputs));
+      PROA_TRY(add_outputs(0, added = options_.first_outputs));
       first_steps_ = step_count_;
     }
     const NodeSpan* span = kHasChains && chain < chains.count ? &chains.at[chain] : nullptr;
@@ -136,7 +136,7 @@ Status Plan::add_nodes(NodeSpans chains) {
     ++chain;
   }
   problem_node_ = kNone;
-  return add_outputs(made, prepared_->model().output_count());
+  return add_outputs(added, prepared_->model().output_count());
 }
 
 uint32_t Plan::add_root(RootKind kind, size_t size, uint32_t index) {

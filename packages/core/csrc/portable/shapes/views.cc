@@ -38,13 +38,13 @@ Status regroup(const Call& c) {
       break;
     }
     const int64_t step = x.stride[ix];
-    int64_t have = x.shape[ix], made = 1;
+    int64_t have = x.shape[ix], covered = 1;
     int last = ix;
     while (true) {
-      if (io >= 0 && made < have) {
-        out->stride[io] = step * made;
-        made *= out->shape[io--];
-      } else if (made > have) {
+      if (io >= 0 && covered < have) {
+        out->stride[io] = step * covered;
+        covered *= out->shape[io--];
+      } else if (covered > have) {
         int next = last - 1;
         while (next >= 0 && x.shape[next] == 1) --next;
         PROA_EXPECT(c, next >= 0, "a shape with as many elements as x", named("shape", *out),
@@ -56,7 +56,7 @@ Status regroup(const Call& c) {
         break;
       }
     }
-    while (io >= 0 && out->shape[io] == 1) out->stride[io--] = step * made;
+    while (io >= 0 && out->shape[io] == 1) out->stride[io--] = step * covered;
     ix = last - 1;
   }
   return Status::kOk;

@@ -115,8 +115,8 @@ def decorate(
             for below in layer.sublayers(include_self=True):
                 if not isinstance(below, types) and id(below) not in keep:
                     below._convert_own(low)
-        for made in stepping:
-            made._multi_precision = master_weight is not False
+        for result in stepping:
+            result._multi_precision = master_weight is not False
     if save_dtype is not None:
         for layer in layers:
             _save_as(layer, save_dtype)

@@ -69,7 +69,7 @@ class StaticBuilder(Protocol):
         exists is given again.
         """
 
-    def note_symbolic_shape(self, made: Tensor, shape: Sequence[Any]) -> None:
+    def note_symbolic_shape(self, tensor: Tensor, shape: Sequence[Any]) -> None:
         """Say which shape, unknown yet, an operator without arrays gives."""
 
     def tested_as(self, trained: Tensor, tested: Tensor) -> None:

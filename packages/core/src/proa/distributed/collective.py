@@ -96,9 +96,9 @@ def new_group(
         raise UnimplementedError(
             f"[new_group] ranks must be [0], as one process trains, got {list(ranks)}"
         )
-    made = Group(next(_numbers))
-    _groups[made.id] = made
-    return made
+    group = Group(next(_numbers))
+    _groups[group.id] = group
+    return group
 
 
 def get_group(id: int = 0) -> Group:

@@ -70,20 +70,22 @@ class StaticRunner:
     def prepare(self, optimizer: Any, loss: Any, precision: Precision) -> None:
         with program_guard(self._main, self._startup):
             self._network.train()
-            made: dict[str, list[Any]] = {k: self._fed(k) for k in ("input", "label")}
-            made["output"] = listed(self._network(*made["input"]))
-            made["loss"] = []
-            if loss is not None and made["label"]:
-                made["loss"] = listed(loss(*made["output"], *made["label"]))
+            results: dict[str, list[Any]] = {
+                k: self._fed(k) for k in ("input", "label")
+            }
+            results["output"] = listed(self._network(*results["input"]))
+            results["loss"] = []
+            if loss is not None and results["label"]:
+                results["loss"] = listed(loss(*results["output"], *results["label"]))
             self._tested = self._main.clone(for_test=True)
             self._optimizer, self._step = optimizer, None
             self._gathered, self._applied = {}, None
-            if optimizer is not None and made["loss"]:
-                total = made["loss"][0]
-                for more in made["loss"][1:]:
+            if optimizer is not None and results["loss"]:
+                total = results["loss"][0]
+                for more in results["loss"][1:]:
                     total = total + more
                 self._step = _precise(optimizer, precision).minimize(total)
-        self._names = {k: [v.name for v in found] for k, found in made.items()}
+        self._names = {k: [v.name for v in found] for k, found in results.items()}
         self._initialize()
 
     def _fed(self, kind: str) -> list[Variable]:
@@ -91,8 +93,8 @@ class StaticRunner:
         for i, spec in enumerate(self._specs[kind]):
             name = getattr(spec, "name", None) or f"{kind}_{i}"
             known = self._main.vars.get(name)
-            made = known or data(name, list(spec.shape), spec.dtype)
-            found.append(made)
+            result = known or data(name, list(spec.shape), spec.dtype)
+            found.append(result)
         return found
 
     def _initialize(self) -> None:
@@ -132,13 +134,13 @@ class StaticRunner:
         given = {"input": inputs, "label": labels}
         results = [*losses, *outputs]
         if alone:
-            made = self._run(self._main, given, [*results, self._step])
+            result = self._run(self._main, given, [*results, self._step])
         else:
-            made = self._run(self._main, given, [*results, *self._gradient_names()])
-            self._gather(made[len(results) :])
+            result = self._run(self._main, given, [*results, *self._gradient_names()])
+            self._gather(result[len(results) :])
             if update:
                 self.update()
-        return _numbers(made[: len(losses)]), made[len(losses) : len(results)]
+        return _numbers(result[: len(losses)]), result[len(losses) : len(results)]
 
     def _gradient_names(self) -> list[str]:
         """The Variables of the parameters' gradients."""
@@ -162,8 +164,8 @@ class StaticRunner:
     def evaluate(self, inputs: Any, labels: list[Any]) -> Results:
         losses = self._names["loss"] if labels else []
         wanted = [*losses, *self._names["output"]]
-        made = self._run(self._test(), {"input": inputs, "label": labels}, wanted)
-        return _numbers(made[: len(losses)]), made[len(losses) :]
+        result = self._run(self._test(), {"input": inputs, "label": labels}, wanted)
+        return _numbers(result[: len(losses)]), result[len(losses) :]
 
     def predict(self, inputs: Any) -> list[Any]:
         return self._run(self._test(), {"input": inputs}, [*self._names["output"]])

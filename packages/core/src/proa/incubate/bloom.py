@@ -31,13 +31,13 @@ def _mixed(k: Words) -> Words:
 
 
 def _first(k: Words) -> Words:
-    made: Words = _rotate_left(k * _C1, 31) * _C2
-    return made
+    words: Words = _rotate_left(k * _C1, 31) * _C2
+    return words
 
 
 def _second(k: Words) -> Words:
-    made: Words = _rotate_left(k * _C2, 33) * _C1
-    return made
+    words: Words = _rotate_left(k * _C2, 33) * _C1
+    return words
 
 
 def murmurhash3_x64_128(keys: ArrayLike, seed: int = 0) -> Words:

@@ -150,8 +150,8 @@ def _all(found: dict[str, Stored], as_numpy: bool) -> dict[str, Any]:
 
 def _tensor(array: Any) -> Tensor:
     kind = "bfloat16" if array.dtype.name == "uint16" else array.dtype.name
-    made: Tensor = restored(Stored(array, kind), False)
-    return made
+    tensor: Tensor = restored(Stored(array, kind), False)
+    return tensor
 
 
 def _tensors(value: Any, named: bool) -> Any:

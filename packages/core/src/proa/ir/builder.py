@@ -46,9 +46,9 @@ class Builder:
         self, op: str, inputs: Sequence[Value | None], attrs: dict[str, Any]
     ) -> Node:
         """Append any op."""
-        made = make_node(self.program, op, inputs, attrs)
-        self.block.nodes.append(made)
-        return made
+        result = make_node(self.program, op, inputs, attrs)
+        self.block.nodes.append(result)
+        return result
 
     def output(self, *values: Value) -> None:
         """Further outputs of the block."""

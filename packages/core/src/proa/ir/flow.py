@@ -177,14 +177,14 @@ def _runs(block: Block) -> Iterator[list[Node]]:
 
 def _called(program: Program, nodes: list[Node], read_later: set[Value]) -> Node:
     """A node that calls a block, made of the nodes."""
-    made = [v for n in nodes for v in n.outputs]
-    own, inputs = set(made), dict[Value, Value]()
+    results = [v for n in nodes for v in n.outputs]
+    own, inputs = set(results), dict[Value, Value]()
     for node in nodes:
         for v in node.inputs:
             if v is not None and not v.is_constant and v not in own and v not in inputs:
                 inputs[v] = Value(program.new_name("given"), v.dtype, v.shape, "input")
         node.inputs = [v if v is None else inputs.get(v, v) for v in node.inputs]
-    outputs = [v for v in made if v in read_later]
+    outputs = [v for v in results if v in read_later]
     program.blocks.append(Block(list(inputs.values()), nodes, outputs))
     call = Node("call", list(inputs), [], {"block": len(program.blocks) - 1})
     call.location = nodes[0].location

@@ -19,16 +19,16 @@ def inline_calls(program: Program) -> bool:
     if not has_flow(program) or any(n.op in ("branch", "loop") for n in nodes):
         return False
     main = program.main
-    made: list[Node] = []
+    results: list[Node] = []
     values: dict[Value, Value] = {}
-    outputs = _write_out(program, main, values, made)
-    main.nodes, main.outputs = made, outputs
+    outputs = _write_out(program, main, values, results)
+    main.nodes, main.outputs = results, outputs
     program.blocks = [main]
     return True
 
 
 def _write_out(
-    program: Program, block: Block, values: dict[Value, Value], made: list[Node]
+    program: Program, block: Block, values: dict[Value, Value], result: list[Node]
 ) -> list[Value]:
     """Add a block's nodes to those made; what its outputs are then.
 
@@ -43,7 +43,7 @@ def _write_out(
         if node.op == "call":
             inner = program.blocks[node.attrs["block"]]
             given = {v: r for v, r in zip(inner.inputs, read, strict=True) if r}
-            results = _write_out(program, inner, given, made)
+            results = _write_out(program, inner, given, result)
             values.update(zip(node.outputs, results, strict=True))
             continue
         copied = Node(node.op, read, [], dict(node.attrs))
@@ -52,5 +52,5 @@ def _write_out(
             name = program.new_name(v.name)
             copied.outputs.append(Value(name, v.dtype, v.shape, "node", None, copied))
         values.update(zip(node.outputs, copied.outputs, strict=True))
-        made.append(copied)
+        result.append(copied)
     return [values.get(v, v) for v in block.outputs]

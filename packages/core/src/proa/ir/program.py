@@ -381,12 +381,12 @@ class Program:
             for node in block.nodes:
                 inputs = [None if v is None else new(v) for v in node.inputs]
                 outputs = [new(v) for v in node.outputs]
-                made = Node(node.op, inputs, outputs, dict(node.attrs))
+                new_node = Node(node.op, inputs, outputs, dict(node.attrs))
                 for value in outputs:
-                    value.producer = made
-                fresh.nodes.append(made)
+                    value.producer = new_node
+                fresh.nodes.append(new_node)
                 if nodes is not None:
-                    nodes[node] = made
+                    nodes[node] = new_node
             fresh.outputs = [new(v) for v in block.outputs]
             clone.blocks.append(fresh)
         return clone

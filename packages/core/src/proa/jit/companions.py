@@ -62,9 +62,9 @@ def loop_with_companions(
         def once(*state: Any) -> list[Any]:
             held = state[count]
             attach(recorder, list(state[:count]), held)
-            made = body(*state[:count])
-            made = list(made) if isinstance(made, (list, tuple)) else [made]
-            leaves = _leaves(made)
+            result = body(*state[:count])
+            result = list(result) if isinstance(result, (list, tuple)) else [result]
+            leaves = _leaves(result)
             after = {}
             for place, own in held.items():
                 found = (
@@ -73,7 +73,7 @@ def loop_with_companions(
                 if len(found) != len(own):
                     raise _Dropped(place)
                 after[place] = found
-            return [*made, after]
+            return [*result, after]
 
         try:
             *results, companions = record(goes_on, once, [*loop_vars, kept])

@@ -116,8 +116,8 @@ class TrainingProgram(Compiled):
             for v in block.inputs
             if v not in recording.sources and v not in recording.seeds
         ]
-        left = [v for _, made in recording.grads for v in made]
-        found = [v for _, made in recording.wanted for v in made]
+        left = [v for _, result in recording.grads for v in result]
+        found = [v for _, result in recording.wanted for v in result]
         stored = [v for v, _ in recording.stores]
         block.outputs = [*recording.results, *stored, *left, *found]
         apply(program, STEP_PASSES)
@@ -163,10 +163,10 @@ class TrainingProgram(Compiled):
         at = {v: i for i, v in enumerate(inputs)}
         return _core.TapePlan(
             len(recording.results),
-            read_again=[i for i, v in enumerate(inputs) if v in again],
-            made_again=[i for i, v in enumerate(recording.results) if v in again],
+            reread_inputs=[i for i, v in enumerate(inputs) if v in again],
+            reread_results=[i for i, v in enumerate(recording.results) if v in again],
             seeds=[(at[v], i) for v, i in recording.seeds.items()],
-            parts=[len(made) for _, made in recording.wanted],
+            parts=[len(result) for _, result in recording.wanted],
         )
 
     # -- running ----------------------------------------------------------------------
@@ -185,11 +185,11 @@ class TrainingProgram(Compiled):
                 )
             return on_tape
         with lines_noted(self.program):
-            made = self.engine.run_tensors(inputs, numbers)
+            result = self.engine.run_tensors(inputs, numbers)
         count = len(recording.results)
-        leaves: list[Any] = made[:count]
+        leaves: list[Any] = result[:count]
         if recording.grads:
-            rest = iter(made[count:])
+            rest = iter(result[count:])
             for p, values in recording.grads:
                 p.grad = _gradient(values, rest, p)
         _core.zero_grads(recording.zeroed)
@@ -221,11 +221,11 @@ def _any_symbolic(tensors: Sequence[Any]) -> bool:
     return any(t is not None and t._is_symbolic for t in tensors)
 
 
-def _gradient(values: Gradient, made: Iterator[Any], of: Any) -> Any:
+def _gradient(values: Gradient, results: Iterator[Any], of: Any) -> Any:
     """A gradient of that tensor, of the next tensors made."""
     if len(values) < 2:
-        return next(made) if values else None
-    return _core.row_sparse(next(made), next(made), of)
+        return next(results) if values else None
+    return _core.row_sparse(next(results), next(results), of)
 
 
 class _InputBinding:

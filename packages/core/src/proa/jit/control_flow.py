@@ -226,10 +226,10 @@ def while_loop(
             return flow.while_loop(cond, body, values)
         if not _truth("while_loop", test):
             return values
-        made = body(*values)
-        made = list(made) if isinstance(made, (list, tuple)) else [made]
-        if len(made) != len(values):
+        result = body(*values)
+        result = list(result) if isinstance(result, (list, tuple)) else [result]
+        if len(result) != len(values):
             raise InvalidArgumentError(
-                f"[while_loop] body must return {len(values)} values, got {len(made)}"
+                f"[while_loop] body must return {len(values)} values, got {len(result)}"
             )
-        values = made
+        values = result

@@ -241,12 +241,12 @@ def cond(pred: Any, true_fn: Function, false_fn: Function) -> Any:
     arrays = [pred, *_tensors_of(recorder, operands, parts)]
     changed = [tensor for tensor, _ in before.values()]
     results = _results(recorder, node, arrays, changed)
-    made = unflatten(results, then.treedef)
+    result = unflatten(results, then.treedef)
     count = len(results) - sum(companions.values())
     for place, own in companions.items():
         recorder.accompany(results[place], results[count : count + own])
         count += own
-    return made
+    return result
 
 
 def _common(then: _RecordedBody, other: _RecordedBody) -> dict[int, int]:
@@ -318,20 +318,20 @@ def recorded_loop(
                     "[while_loop] a condition must change no tensor in place, "
                     f"got {test.changed[0][1]}"
                 )
-            made = _recorded(recorder, _as_list(body), carried)
-            if _settled(carried, made, recorder):
+            result = _recorded(recorder, _as_list(body), carried)
+            if _settled(carried, result, recorder):
                 break
     predicate = _result_of_test(test)
-    operands = _operands([test, made])
+    operands = _operands([test, result])
     attrs = {
         "cond_block": _block(recorder, test, [predicate]),
-        "body_block": _block(recorder, made, made.outputs),
+        "body_block": _block(recorder, result, result.outputs),
         "carried": len(carried.values),
     }
     inputs = [*carried.values, *map(recorder.local, operands)]
     node = _append(recorder, "loop", inputs, attrs)
     changed = [tensor for tensor, _ in carried.changed]
-    arrays = [*leaves, *changed, *_tensors_of(recorder, operands, [test, made])]
+    arrays = [*leaves, *changed, *_tensors_of(recorder, operands, [test, result])]
     return list(unflatten(_results(recorder, node, arrays, changed), treedef))
 
 
@@ -374,8 +374,8 @@ def _recorder(where: str) -> Recorder:
 
 def _as_list(body: Function) -> Function:
     def called(*arguments: Any) -> list[Any]:
-        made = body(*arguments)
-        return list(made) if isinstance(made, (list, tuple)) else [made]
+        result = body(*arguments)
+        return list(result) if isinstance(result, (list, tuple)) else [result]
 
     return called
 
@@ -394,20 +394,20 @@ def _result_of_test(test: _RecordedBody) -> Value:
     return predicate
 
 
-def _settled(carried: _Carried, made: _RecordedBody, recorder: Recorder) -> bool:
+def _settled(carried: _Carried, body: _RecordedBody, recorder: Recorder) -> bool:
     """Whether a round gives what it was given; else `carried` is as it must be."""
     _check_treedefs(
-        carried.treedef, made.treedef, "[while_loop] loop_vars and what body returns"
+        carried.treedef, body.treedef, "[while_loop] loop_vars and what body returns"
     )
-    for i, (given, value) in enumerate(zip(carried.values, made.outputs, strict=True)):
+    for i, (given, value) in enumerate(zip(carried.values, body.outputs, strict=True)):
         _check_dtypes(given, value, f"[while_loop] tensors {i} of two rounds")
     shapes = [
         _merged(old, value.shape, f"[while_loop] tensors {i} of two rounds")
-        for i, (old, value) in enumerate(zip(carried.shapes, made.outputs, strict=True))
+        for i, (old, value) in enumerate(zip(carried.shapes, body.outputs, strict=True))
     ]
-    settled = shapes == carried.shapes and not made.changed
+    settled = shapes == carried.shapes and not body.changed
     carried.shapes = shapes
-    for tensor, before, _ in made.changed:
+    for tensor, before, _ in body.changed:
         carried.changed.append((tensor, before))
         carried.values.append(recorder.local(before))
         carried.shapes.append(before.shape)

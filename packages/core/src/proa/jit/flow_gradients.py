@@ -119,10 +119,10 @@ class FlowCall:
             leaves[i].stop_gradient = False
         enabled = _core.set_grad_enabled(True)
         try:
-            made = self.run(self.program, block, leaves)
+            result = self.run(self.program, block, leaves)
             pairs = [
                 (y, _of_shape(g, y))
-                for y, g in zip(made, grads, strict=False)
+                for y, g in zip(result, grads, strict=False)
                 if g is not None and not y.stop_gradient
             ]
             found: list[Any] = [None] * len(at)
@@ -160,8 +160,8 @@ class _LoopBackward:
     def once(self, i: Any, *state: Any) -> list[Any]:
         """A round forward, which is counted."""
         call = self.call
-        made = call.run(call.program, self._body, [*state, *self.others])
-        return [ops.add(i, 1), *made]
+        result = call.run(call.program, self._body, [*state, *self.others])
+        return [ops.add(i, 1), *result]
 
     @property
     def _body(self) -> int:
@@ -198,8 +198,8 @@ class _LoopBackward:
             if level == 0:
                 return [ops.sub(k, 1), *self._back(reached, sums)]
             inner = ops.minimum(size, ops.sub(rounds, begin))
-            made = self.back_through(level - 1, inner, reached, sums)
-            return [ops.sub(k, 1), *made]
+            result = self.back_through(level - 1, inner, reached, sums)
+            return [ops.sub(k, 1), *result]
 
         # The last segment begins below the number of rounds.
         last = ops.floor_div(ops.sub(rounds, 1), size)
@@ -249,8 +249,8 @@ class _Flow(PyLayer):
             _core.set_grad_enabled(again)
         if not again:
             return tuple(found)
-        made = [g for g in found if g is not None]
-        sealed = iter(_Sealed.apply(len(made), *made, *ctx.call.arrays, *grads))
+        results = [g for g in found if g is not None]
+        sealed = iter(_Sealed.apply(len(results), *results, *ctx.call.arrays, *grads))
         return tuple(None if g is None else next(sealed) for g in found)
 
 

@@ -60,10 +60,10 @@ def _run_block(
     for node in block.nodes:
         arrays = [None if v is None else known[v] for v in node.inputs]
         if row_of(node.op).kind == "flow":
-            made: Results = _run_flow(program, node, constants, arrays, keyed)
+            result: Results = _run_flow(program, node, constants, arrays, keyed)
         else:
-            made = _run_node(node, arrays, keyed)
-        known.update(zip(node.outputs, made, strict=True))
+            result = _run_node(node, arrays, keyed)
+        known.update(zip(node.outputs, result, strict=True))
     return [known[v] for v in block.outputs]
 
 
@@ -100,8 +100,8 @@ def _run_flow(
         names = ("then_block", "else_block")
         then, other = (functools.partial(body(name), *given) for name in names)
         if flow.is_symbolic(predicate):
-            made: list[Any] = flow.cond(predicate, then, other)
-            return made
+            results: list[Any] = flow.cond(predicate, then, other)
+            return results
         return then() if bool(predicate) else other()
     count = node.attrs["carried"]
     carried, others = arrays[:count], arrays[count:]

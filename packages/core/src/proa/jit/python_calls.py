@@ -70,17 +70,17 @@ class Callback:
     def _checked(self, result: Any, shape: list[int], dtype: str) -> Tensor:
         if result is None:
             return ops.full(shape=shape, value=0, dtype=as_dtype(dtype))
-        made = result if isinstance(result, Tensor) else to_tensor(np.asarray(result))
-        if made.dtype.name != dtype:
+        output = result if isinstance(result, Tensor) else to_tensor(np.asarray(result))
+        if output.dtype.name != dtype:
             raise InvalidArgumentError(
-                f"[py_func] {self.name} must return {dtype}, got {made.dtype.name}"
+                f"[py_func] {self.name} must return {dtype}, got {output.dtype.name}"
             )
-        sizes = zip(made.shape, shape, strict=False)
-        if made.ndim != len(shape) or any(m not in (n, -1) for n, m in sizes):
+        sizes = zip(output.shape, shape, strict=False)
+        if output.ndim != len(shape) or any(m not in (n, -1) for n, m in sizes):
             raise ShapeError(
-                "py_func", f"{self.name} must return shape {tuple(shape)}", made.shape
+                "py_func", f"{self.name} must return shape {tuple(shape)}", output.shape
             )
-        return made
+        return output
 
 
 #: Those that programs name, by their number, for as long as the process runs.
@@ -113,10 +113,10 @@ def _operator(outputs: int) -> Any:
     """The operator with so many outputs, known to graphs from its first use on."""
     name = f"py_func_{outputs}" if outputs else "py_call"
     if not hasattr(ops, name):
-        _, _, made, attributes, function = _core.define_operator(
+        _, _, result, attributes, function = _core.define_operator(
             name, max(outputs, 1), _dispatch
         )
-        names = [output for output, _ in made]
+        names = [output for output, _ in result]
         add_row(name, names, attributes, calls_python=True, effect=not outputs)
         setattr(ops, name, function)
     return getattr(ops, name)

@@ -154,10 +154,10 @@ def _left_grads(
         tensor, grad = bound.tensor, bound.tensor._held_grad
         had = bound.first_grad is not None
         if grad is None:
-            made = had or tensor._grad_made
-            if tensor._zero_grad and made:
+            result = had or tensor._grad_added
+            if tensor._zero_grad and result:
                 zeroed.append(tensor)
-            elif not tensor._zero_grad and (made or bound.first_zero):
+            elif not tensor._zero_grad and (result or bound.first_zero):
                 left.append((tensor, ()))
         elif _is_recorded(grad):
             value = gradient_of(capture, grad)
@@ -188,7 +188,7 @@ def _found_grads(capture: Capture) -> tuple[list[Any], list[tuple[Any, bool, boo
             continue
         if b.tensor._grad_read or b.first_grad is not None:
             read.append((b.tensor, b.first_grad is not None, b.first_zero))
-        elif b.tensor._grad_made:
+        elif b.tensor._grad_added:
             added.append(b.tensor)
     return added, read
 

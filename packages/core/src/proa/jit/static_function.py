@@ -251,9 +251,9 @@ class StaticFunction(Generic[P, R]):
     def _store_inference(
         self, specs: Sequence[InputSpec], treedef: Any, found: Trace
     ) -> InferenceProgram:
-        made = InferenceProgram(found)
-        self._store(self._inference_key(specs, treedef), made)
-        return made
+        program = InferenceProgram(found)
+        self._store(self._inference_key(specs, treedef), program)
+        return program
 
     # -- recording --------------------------------------------------------------------
     def _find(self, specs: Sequence[InputSpec], treedef: Any) -> InferenceProgram:
@@ -261,13 +261,13 @@ class StaticFunction(Generic[P, R]):
         known = self._inference_program(specs, treedef)
         if known is not None:
             return known
-        made = trace(
+        result = trace(
             self.function,
             lambda symbols: unflatten(symbols, treedef),
             specs,
             owner=self.owner,
         )
-        return self._store_inference(specs, treedef, made)
+        return self._store_inference(specs, treedef, result)
 
     def _compile(
         self,

@@ -86,8 +86,8 @@ class ProgramTranslator:
 
     def get_func(self, dygraph_func: Callable[P, R]) -> Callable[P, R]:
         """The function with its control flow converted."""
-        made: Callable[P, R] = converted(_function("get_func", dygraph_func))
-        return made
+        result: Callable[P, R] = converted(_function("get_func", dygraph_func))
+        return result
 
     def get_output(
         self, dygraph_func: Callable[P, R], *args: P.args, **kwargs: P.kwargs

@@ -115,7 +115,7 @@ class Arguments:
         if self._is_kept:
             return self._given
         renames = dict(self._row.arguments)
-        made = [cst.Arg(value) for value in self.leading]
+        results = [cst.Arg(value) for value in self.leading]
         by_place = True
         for name, arg in zip(self._names, self._given, strict=True):
             new = DROPPED if name in self._removed else renames.get(name, name)
@@ -125,15 +125,15 @@ class Arguments:
             by_place = (
                 by_place
                 and arg.keyword is None
-                and len(made) < len(order)
-                and order[len(made)] == new
+                and len(results) < len(order)
+                and order[len(results)] == new
             )
-            made.append(arg if by_place else _named(arg, new))
-        made += [keyword(name, value) for name, value in self.added.items()]
-        if made:
+            results.append(arg if by_place else _named(arg, new))
+        results += [keyword(name, value) for name, value in self.added.items()]
+        if results:
             last = self._given[-1].comma if self._given else cst.MaybeSentinel.DEFAULT
-            made[-1] = made[-1].with_changes(comma=last)
-        return made
+            results[-1] = results[-1].with_changes(comma=last)
+        return results
 
 
 def keyword(name: str, value: cst.BaseExpression) -> cst.Arg:

@@ -57,8 +57,8 @@ def concatenated(xs: Sequence[Tensor], own: Sequence[RowSequences]) -> Rows:
     target = ops.unsqueeze(ops.concat(*targets, axis=0), axis=[1])
     blank = zeros([joined.shape[0]], "int64")
     index = ops.scatter_nd_like(numbers, target, blank)
-    made = RowSequences([*own[0].levels[:-1], total], None, numbers)
-    return ops.gather(joined, index, axis=0), made
+    sequences = RowSequences([*own[0].levels[:-1], total], None, numbers)
+    return ops.gather(joined, index, axis=0), sequences
 
 
 def sliced(x: Tensor, own: RowSequences, offset: Tensor, length: Tensor) -> Rows:
@@ -81,12 +81,12 @@ def sliced(x: Tensor, own: RowSequences, offset: Tensor, length: Tensor) -> Rows
             f"{first.numpy().tolist()} and lengths {count.numpy().tolist()} of "
             f"{host_lengths(own.lengths)}"
         )
-    made = RowSequences([*own.levels[:-1], count])
-    made.rows = made.row_numbers()
-    owners = made.owners()
+    sequences = RowSequences([*own.levels[:-1], count])
+    sequences.rows = sequences.row_numbers()
+    owners = sequences.owners()
     start = ops.gather(ops.add(own.starts, first), owners, axis=0)
-    index = _refused(ops.add(start, made.places(owners)), bad)
-    return ops.gather(x, index, axis=0), made
+    index = _refused(ops.add(start, sequences.places(owners)), bad)
+    return ops.gather(x, index, axis=0), sequences
 
 
 def expanded(x: Tensor, own: RowSequences | None, y: RowSequences, level: int) -> Rows:
@@ -111,21 +111,21 @@ def expanded(x: Tensor, own: RowSequences | None, y: RowSequences, level: int) -
     source = copies.owners()
     if own is None:
         steps = y.steps if below is None else None
-        made = RowSequences([times], steps, copies.row_numbers())
-        return ops.gather(x, source, axis=0), made
-    made = RowSequences([ops.gather(own.lengths, source, axis=0)])
-    made.rows = made.row_numbers()
-    copy = made.owners()
+        sequences = RowSequences([times], steps, copies.row_numbers())
+        return ops.gather(x, source, axis=0), sequences
+    sequences = RowSequences([ops.gather(own.lengths, source, axis=0)])
+    sequences.rows = sequences.row_numbers()
+    copy = sequences.owners()
     start = ops.gather(ops.gather(own.starts, source, axis=0), copy, axis=0)
-    return ops.gather(x, ops.add(start, made.places(copy)), axis=0), made
+    return ops.gather(x, ops.add(start, sequences.places(copy)), axis=0), sequences
 
 
 def expanded_as(x: Tensor, y: RowSequences) -> Rows:
     """Row i of x as often as sequence i of y has rows."""
     if _differ(x.shape[0], y.count):
         raise ShapeError("sequence_expand_as", f"x must have {y.count} rows", x.shape)
-    made = RowSequences([y.lengths], y.steps, y.rows)
-    return ops.gather(x, made.owners(), axis=0), made
+    sequences = RowSequences([y.lengths], y.steps, y.rows)
+    return ops.gather(x, sequences.owners(), axis=0), sequences
 
 
 def padded(
@@ -170,15 +170,15 @@ def unpadded(x: Tensor, length: Tensor, rows: Tensor | None = None) -> Rows:
             "sequence_unpad", f"length must be {x.shape[0]} numbers to {steps}",
             known if known is not None else length.shape,
         )  # fmt: skip
-    made = RowSequences([lengths], None, rows)
-    made.rows = made.row_numbers()
-    owners = made.owners()
+    sequences = RowSequences([lengths], None, rows)
+    sequences.rows = sequences.row_numbers()
+    owners = sequences.owners()
     width = ops.cast(number_of(steps), dtype="int64")
-    index = ops.add(ops.mul(owners, width), made.places(owners))
+    index = ops.add(ops.mul(owners, width), sequences.places(owners))
     if known is None:
         index = _refused(index, ops.greater_than(lengths, width))
     flat = ops.flatten(x, start_axis=0, stop_axis=1)
-    return ops.gather(flat, index, axis=0), made
+    return ops.gather(flat, index, axis=0), sequences
 
 
 def reshaped(x: Tensor, own: RowSequences, new_dim: int) -> Rows:

@@ -122,8 +122,8 @@ def counted(number: Tensor) -> Tensor:
     def goes_on(bit: Tensor, array: Tensor) -> Tensor:
         return ops.greater_than(bit, 0)
 
-    made = while_loop(goes_on, doubled, [bit, none])[1]
-    ones = ops.full_like(made, value=1, dtype="int64")
+    result = while_loop(goes_on, doubled, [bit, none])[1]
+    ones = ops.full_like(result, value=1, dtype="int64")
     return ops.sub(ops.cumsum(ones, axis=0), 1)
 
 

@@ -140,8 +140,8 @@ class Profiler:
         enabled: bool = True,
         options: ProfilerOptions | Mapping[str, Any] | None = None,
     ) -> None:
-        made = isinstance(options, ProfilerOptions)
-        self.profiler_options: Any = options if made else ProfilerOptions(options)  # type: ignore[arg-type]  # made says which
+        result = isinstance(options, ProfilerOptions)
+        self.profiler_options: Any = options if result else ProfilerOptions(options)  # type: ignore[arg-type]  # by the test above
         self.enabled, self.batch_id = enabled, 0
 
     def __enter__(self) -> Profiler:

@@ -246,5 +246,5 @@ class Profiler:
                 for t in result.threads()
             ]
         for title, part in parts:
-            made = Summary(part, sorted_by, op_detail, time_unit)
-            print(title + made.text(views))
+            summary = Summary(part, sorted_by, op_detail, time_unit)
+            print(title + summary.text(views))

@@ -65,14 +65,14 @@ def write(program: Program, x: Tensor, i: Tensor, array: TensorArray) -> None:
     def appended() -> Tensor:
         excess = ops.mul(ops.cast(ops.not_equal(place, count), dtype="int64"), _BEYOND)
         own = ops.gather(entry, excess, axis=0)
-        made: Tensor = cond(
+        tensor: Tensor = cond(
             ops.equal(count, 0), lambda: own, lambda: ops.concat(stack, own, axis=0)
         )
-        return made
+        return tensor
 
-    made = cond(ops.less_than(place, count), replaced, appended)
+    result = cond(ops.less_than(place, count), replaced, appended)
     program.recorder.value_of(stack)  # which a body around may have to carry
-    _core.rebind_symbol(stack, made)
+    _core.rebind_symbol(stack, result)
 
 
 def _place(i: Tensor) -> Tensor:
@@ -125,12 +125,12 @@ def hoisted(
     from round to round.
     """
     with _outside(recorder, depth):
-        made = make()
-        if not made._is_symbolic:
-            (made,) = recorder("assign", [made], {})
+        result = make()
+        if not result._is_symbolic:
+            (result,) = recorder("assign", [result], {})
     for body in recorder.bodies[depth:]:
-        body.adopt(made)
-    return made
+        body.adopt(result)
+    return result
 
 
 @contextmanager

@@ -207,9 +207,9 @@ def gradients(
     with program.role("backward"):
         taking = [x for x in wanted if not x.stop_gradient]
         found = _core.grad(roots, taking, seeds, True, True, True, True, skipped)
-        made = {id(x): g for x, g in zip(taking, found, strict=True)}
+        results = {id(x): g for x, g in zip(taking, found, strict=True)}
         return [
-            None if made.get(id(x)) is None else _named(made[id(x)], x.grad_name)
+            None if results.get(id(x)) is None else _named(results[id(x)], x.grad_name)
             for x in wanted
         ]
 

@@ -213,11 +213,11 @@ class Block:
         own = name if name is not None else self.program.graph.new_name("var")
         kind = as_dtype(dtype).name
         add = self.program.add_state if persistable else self.program.add_data
-        made = add(own, kind, [-1 if n is None else int(n) for n in shape or ()])
+        result = add(own, kind, [-1 if n is None else int(n) for n in shape or ()])
         if shape is None:
-            self.program.unshaped.add(made._handle[1])
-        made.stop_gradient = stop_gradient
-        return made
+            self.program.unshaped.add(result._handle[1])
+        result.stop_gradient = stop_gradient
+        return result
 
     def all_parameters(self) -> list[ParameterVariable]:
         """The program's parameters."""

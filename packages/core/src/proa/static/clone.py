@@ -91,15 +91,17 @@ def _as_wide(value: Value) -> list[Value]:
 
 
 def _copy_variable(clone: Program, name: str, variable: Variable, value: Value) -> None:
-    made: Variable
+    new_variable: Variable
     if isinstance(variable, ParameterVariable):
-        made = ParameterVariable(value, clone.recorder, variable.made_with())
+        new_variable = ParameterVariable(
+            value, clone.recorder, variable.creation_attr()
+        )
     else:
-        made = Variable(value, clone.recorder)
-        made.persistable = variable.persistable
-    made.stop_gradient = variable.stop_gradient
-    made.name = name
-    clone.register(made)
+        new_variable = Variable(value, clone.recorder)
+        new_variable.persistable = variable.persistable
+    new_variable.stop_gradient = variable.stop_gradient
+    new_variable.name = name
+    clone.register(new_variable)
 
 
 def _take_out(
@@ -110,13 +112,13 @@ def _take_out(
     replaced: dict[Value, Value] = {}
     for node in graph.main.nodes:
         if node in gone and row_of(node.op).mutates:
-            for made, name in zip(node.outputs, row_of(node.op).inplace, strict=True):
-                replaced[made] = _changed(node, name)
+            for result, name in zip(node.outputs, row_of(node.op).inplace, strict=True):
+                replaced[result] = _changed(node, name)
     graph.main.nodes = [n for n in graph.main.nodes if n not in gone]
-    for made, before in replaced.items():
+    for result, before in replaced.items():
         while before in replaced:
             before = replaced[before]
-        graph.main.replace(made, before)
+        graph.main.replace(result, before)
     return replaced
 
 
@@ -178,10 +180,10 @@ def _test_dropout(graph: Graph, block: Any, node: Node, replace: Any) -> None:
         replace(block, node.outputs[0], x)
         return
     attrs = {"scale": 1.0 - node.attrs["p"], "bias": 0.0}
-    made = make_node(graph, "scale", [x], attrs)
-    _put(graph, block, node, made)
-    replace(block, node.outputs[0], made.outputs[0])
-    made.outputs[0].name = node.outputs[0].name
+    result = make_node(graph, "scale", [x], attrs)
+    _put(graph, block, node, result)
+    replace(block, node.outputs[0], result.outputs[0])
+    result.outputs[0].name = node.outputs[0].name
 
 
 def _test_batch_norm(graph: Graph, block: Any, node: Node, replace: Any) -> None:
@@ -200,7 +202,7 @@ def _test_batch_norm(graph: Graph, block: Any, node: Node, replace: Any) -> None
     x, scale, bias = node.inputs
     inputs = [x, *running, scale, bias]
     epsilon = {"epsilon": node.attrs["epsilon"]}
-    made = make_node(graph, "batch_norm_infer", inputs, epsilon)
-    _put(graph, block, node, made)
-    replace(block, y, made.outputs[0])
-    made.outputs[0].name = y.name
+    result = make_node(graph, "batch_norm_infer", inputs, epsilon)
+    _put(graph, block, node, result)
+    replace(block, y, result.outputs[0])
+    result.outputs[0].name = y.name

@@ -62,8 +62,8 @@ class Derived:
                     run.keys[draw] = next_key(_count(node))
                 node.attrs.update(zip(("seed", "offset"), run.keys[draw], strict=True))
         inputs = [run.value(name) for name in self._names]
-        made: Tensor = interpret(self._graph, self._constants, inputs, keyed=True)[0]
-        return made
+        tensor: Tensor = interpret(self._graph, self._constants, inputs, keyed=True)[0]
+        return tensor
 
 
 def _count(node: Node) -> int:
@@ -101,10 +101,12 @@ def _copied(nodes: Sequence[Node], inputs: Sequence[Value], value: Value) -> Gra
     graph.main.inputs = [clone(v) for v in inputs]
     for node in nodes:
         read: list[Any] = [None if v is None else clone(v) for v in node.inputs]
-        made = Node(node.op, read, [clone(v) for v in node.outputs], dict(node.attrs))
-        for output in made.outputs:
-            output.producer = made
-        graph.main.nodes.append(made)
+        new_node = Node(
+            node.op, read, [clone(v) for v in node.outputs], dict(node.attrs)
+        )
+        for output in new_node.outputs:
+            output.producer = new_node
+        graph.main.nodes.append(new_node)
     graph.main.outputs = [clone(value)]
     return graph
 
@@ -114,5 +116,5 @@ def _take_out(program: Program, nodes: Sequence[Node]) -> None:
     for node in reversed(nodes):
         if node.block is block and not any(v.users for v in node.outputs):
             block.nodes.remove(node)
-            for made in node.outputs:
-                program.vars.pop(made.name, None)
+            for result in node.outputs:
+                program.vars.pop(result.name, None)

@@ -326,13 +326,13 @@ class Executor:
         for step, batch in enumerate(dataset):
             shows = debug or (step + 1) % print_period == 0
             shown = wanted if shows else []
-            made = self.run(program, batch, shown, scope=scope)
+            result = self.run(program, batch, shown, scope=scope)
             if not shown:
                 continue
             if fetch_handler is not None:
-                fetch_handler.handler(dict(zip(names, made, strict=True)))
+                fetch_handler.handler(dict(zip(names, result, strict=True)))
                 continue
-            pairs = zip(labels, made, strict=True)
+            pairs = zip(labels, result, strict=True)
             print(f"step: {step + 1}, " + ", ".join(f"{n}: {v}" for n, v in pairs))
 
     def infer_from_dataset(

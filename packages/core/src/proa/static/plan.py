@@ -120,7 +120,7 @@ class Plan:
             (new value, input that it overwrites) of each store.
         """
         names = list(request.fed)
-        made: dict[Value, int] = {}
+        results: dict[Value, int] = {}
         #: (kind, what) of every fetch.
         self._results: list[tuple[str, Any]] = []
         for name in request.fetched:
@@ -140,9 +140,9 @@ class Plan:
                 held = to_tensor(source.data, source.dtype)
                 self._results.append(("constant", held))
             else:
-                self._results.append(("made", made.setdefault(value, len(made))))
-        stores = _stores(program, request, [*made], values)
-        graph.main.outputs = [*made, *(new for new, _ in stores)]
+                self._results.append(("made", results.setdefault(value, len(results))))
+        stores = _stores(program, request, [*results], values)
+        graph.main.outputs = [*results, *(new for new, _ in stores)]
         return stores
 
     def _check_inputs(self, program: Program, graph: Graph, request: Request) -> None:
@@ -218,8 +218,8 @@ class Plan:
         numbers += [rate() for rate in self._numbers.rates]
         for name in self._numbers.counters:
             numbers.append(_counted(scope, name))
-        made = self._stages.run(inputs, numbers)
-        return [self._result(kind, what, made, fed, scope)
+        result = self._stages.run(inputs, numbers)
+        return [self._result(kind, what, result, fed, scope)
                 for kind, what in self._results]  # fmt: skip
 
     def _variables(self, scope: Scope) -> list[ScopeVariable]:
@@ -232,10 +232,10 @@ class Plan:
 
     @staticmethod
     def _result(
-        kind: str, what: Any, made: list[Any], fed: Sequence[Tensor], scope: Scope
+        kind: str, what: Any, results: list[Any], fed: Sequence[Tensor], scope: Scope
     ) -> Any:
         if kind == "made":
-            return made[what]
+            return results[what]
         if kind == "fed":
             return fed[what].detach().clone()
         if kind == "held":
@@ -321,7 +321,7 @@ def _stores(
     kept = None
     if request.nodes is not None:
         kept = {v for n in request.nodes for v in n.outputs}
-        kept |= _made_anyway(program, request)
+        kept |= _always_computed(program, request)
     found = []
     for name, first in program.states.items():
         last = program.vars[name]._handle[1]
@@ -330,7 +330,7 @@ def _stores(
     return found
 
 
-def _made_anyway(program: Program, request: Request) -> set[Value]:
+def _always_computed(program: Program, request: Request) -> set[Value]:
     """New values of states that forward nodes make of what is fetched anyway, as batch
     normalization makes statistics.
     """

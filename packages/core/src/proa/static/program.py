@@ -207,9 +207,9 @@ class Program:
             return self.vars[name]
         value = self._input(name, dtype, shape)
         self.data[name] = value
-        made = Variable(value, self.recorder)
-        self.register(made)
-        return made
+        variable = Variable(value, self.recorder)
+        self.register(variable)
+        return variable
 
     def add_state(
         self,
@@ -233,12 +233,12 @@ class Program:
         value = self._input(name, dtype, shape)
         self.states[name] = value
         if attr is None:
-            made = Variable(value, self.recorder)
-            made.persistable = True
+            variable = Variable(value, self.recorder)
+            variable.persistable = True
         else:
-            made = ParameterVariable(value, self.recorder, attr)
-        self.register(made)
-        return made
+            variable = ParameterVariable(value, self.recorder, attr)
+        self.register(variable)
+        return variable
 
     def assign(self, value: Tensor, output: Tensor) -> None:
         """Let a Variable stand for a copy of another value from here on.
@@ -267,13 +267,13 @@ class Program:
         enabled = _core.set_grad_enabled(_core.is_grad_enabled() and not stop)
         try:
             if value._is_symbolic:
-                made = ops.assign(value)
+                result = ops.assign(value)
             else:
-                (made,) = self.recorder("assign", [value], {})
-            _core.rebind_symbol(output, made)
+                (result,) = self.recorder("assign", [value], {})
+            _core.rebind_symbol(output, result)
         finally:
             _core.set_grad_enabled(enabled)
-        output.stop_gradient = stop or made.stop_gradient
+        output.stop_gradient = stop or result.stop_gradient
         name = output.name
         if self.data.get(name) is before and not before.users:
             del self.data[name]
@@ -292,7 +292,7 @@ class Program:
             return known
         attr = None
         if isinstance(variable, ParameterVariable):
-            attr = variable.made_with()
+            attr = variable.creation_attr()
         shape = tuple(map(int, variable.shape))
         return self.add_state(variable.name, variable.dtype.name, shape, attr)
 

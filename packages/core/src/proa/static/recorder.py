@@ -56,10 +56,10 @@ class ProgramRecorder(Recorder):
         return found
 
     def symbol(self, value: Value) -> Variable:
-        made = Variable(value, self)
+        variable = Variable(value, self)
         if not self.bodies:
-            self.owner.register(made)
-        return made
+            self.owner.register(variable)
+        return variable
 
     def value_of(self, tensor: Any) -> Value:
         handle = tensor._handle

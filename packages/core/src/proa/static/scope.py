@@ -149,9 +149,9 @@ class Scope:
 
     def new_scope(self) -> Scope:
         """A scope within this one."""
-        made = Scope(self)
-        self._kids.append(made)
-        return made
+        scope = Scope(self)
+        self._kids.append(scope)
+        return scope
 
     def drop_kids(self) -> None:
         """Forget the scopes within."""

@@ -50,14 +50,14 @@ def declare(program: Program, variable: Variable, levels: int) -> None:
         raise InvalidArgumentError(
             f"[static.data] expected rows for lod_level={levels}, got shape []"
         )
-    made = []
+    results = []
     for name in companion_names(variable.name, levels):
         companion = program.add_data(name, "int64", [-1])
         companion.stop_gradient = True
-        made.append(companion)
+        results.append(companion)
     program.lod_levels[variable.name] = levels
     program.sequences[variable._handle[1]] = RowSequences(
-        [*made[:-1]], made[-1], variable.detach()
+        [*results[:-1]], results[-1], variable.detach()
     )
 
 
@@ -145,14 +145,14 @@ def copied_sequences(
         levels: list[Any] = found[:-2]
         return RowSequences(levels, found[-2], found[-1])
 
-    made = {}
+    results = {}
     for value, sequences in program.sequences.items():
         if id(sequences) not in known:
             known[id(sequences)] = own(sequences)
         twins = known[id(sequences)]
         if value in values and twins is not None:
-            made[values[value]] = twins
-    return made
+            results[values[value]] = twins
+    return results
 
 
 def level_names(program: Program, name: str) -> list[str]:

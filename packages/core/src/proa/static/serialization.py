@@ -101,19 +101,19 @@ def _fill(clone: Program, graph: Any, noted: Any) -> None:
         if entry["value"] not in values:
             continue
         value = values[entry["value"]]
-        made: Variable
+        variable: Variable
         if "learning_rate" in entry:
             attr = ParamAttr(
                 learning_rate=float(entry["learning_rate"]),
                 need_clip=bool(entry["need_clip"]),
             )
-            made = ParameterVariable(value, clone.recorder, attr)
+            variable = ParameterVariable(value, clone.recorder, attr)
         else:
-            made = Variable(value, clone.recorder)
-        made.name = str(entry["name"])
-        made.persistable = bool(entry["persistable"])
-        made.stop_gradient = bool(entry["stop_gradient"])
-        clone.register(made)
+            variable = Variable(value, clone.recorder)
+        variable.name = str(entry["name"])
+        variable.persistable = bool(entry["persistable"])
+        variable.stop_gradient = bool(entry["stop_gradient"])
+        clone.register(variable)
     clone.lod_levels = {str(k): int(n) for k, n in noted["lod_levels"].items()}
     for levels, steps, rows, names in noted["sequences"]:
         if {*levels, steps, rows} - {None} <= clone.vars.keys():

@@ -93,8 +93,8 @@ class _EngineStage:
 
     def run(self, tensors: Sequence[Tensor], numbers: Sequence[float]) -> list[Tensor]:
         with lines_noted(self._graph):
-            made: list[Tensor] = self._engine.run_tensors(tensors, numbers)
-        return made
+            results: list[Tensor] = self._engine.run_tensors(tensors, numbers)
+        return results
 
     @property
     def bytes(self) -> int:
@@ -121,8 +121,8 @@ class _InterpretedStage:
         for node, name, slot in self._uses:
             node.attrs[name] = numbers[slot]
         copies = [t.detach().clone() for t in tensors]
-        made = interpret(self._graph, self._constants, copies, keyed=True)
-        return [t.detach() for t in made]
+        result = interpret(self._graph, self._constants, copies, keyed=True)
+        return [t.detach() for t in result]
 
     @property
     def bytes(self) -> int:
@@ -194,8 +194,8 @@ class Stages:
             return self._stages[0].run(tensors, numbers)
         known = {**self._constants, **dict(zip(self.inputs, tensors, strict=True))}
         for stage in self._stages:
-            made = stage.run([known[v] for v in stage.inputs], numbers)
-            known.update(zip(stage.outputs, made, strict=True))
+            result = stage.run([known[v] for v in stage.inputs], numbers)
+            known.update(zip(stage.outputs, result, strict=True))
         given = [known[v] for v in self._given]
         copies = [
             (known[to], known[v].clone() if v.kind == "input" else known[v])
@@ -230,27 +230,27 @@ class _Part:
         if stores:  # one block, which is a graph without others
             block = graph.blocks[first.attrs["block"]]
             graph.blocks = [block]
-            made = dict(zip(first.outputs, block.outputs, strict=True))
+            result = dict(zip(first.outputs, block.outputs, strict=True))
             taken = dict(zip(first.inputs, block.inputs, strict=True))
         else:
             block = graph.main
-            made = {v: self._values[v] for n in self._nodes for v in n.outputs}
+            result = {v: self._values[v] for n in self._nodes for v in n.outputs}
             taken = self._take(block)
-        given = [v for v in made if v in read]
-        block.outputs = [made[v] for v in (*given, *(stores or ()))]
+        given = [v for v in result if v in read]
+        block.outputs = [result[v] for v in (*given, *(stores or ()))]
         outer = {inner: v for v, inner in taken.items() if v is not None}
         if stores is None:
             return _InterpretedStage(graph, self._uses, outer, given)
-        inside = {made[v]: taken[to] for v, to in stores.items()}
+        inside = {result[v]: taken[to] for v, to in stores.items()}
         return _EngineStage(graph, inside, self._uses, outer, given)
 
     def _take(self, block: Block) -> dict[Value | None, Value]:
         """Leave a block the part's nodes, whose inputs from others become its own."""
-        made = {v for n in self._nodes for v in n.outputs}
+        results = {v for n in self._nodes for v in n.outputs}
         block.nodes = self._copies
         taken: dict[Value | None, Value] = {}
         for v in dict.fromkeys(v for n in self._nodes for v in n.inputs):
-            if v is None or v.is_constant or v in made:
+            if v is None or v.is_constant or v in results:
                 continue
             taken[v] = Value(v.name, v.dtype, v.shape, "input")
             block.replace(self._values[v], taken[v])

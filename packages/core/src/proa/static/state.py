@@ -67,9 +67,9 @@ class Builder:
                 f"[static.create_parameter] shape must be known, got {list(sizes)}"
             )
         name = attr.name or unique_name(stem)
-        made = self._main().add_state(name, dtype.name, sizes, attr)
-        self._initialize(made, _kind_of(init), lambda _: init.make([*sizes], dtype))
-        return made
+        result = self._main().add_state(name, dtype.name, sizes, attr)
+        self._initialize(result, _kind_of(init), lambda _: init.make([*sizes], dtype))
+        return result
 
     def _normalised(
         self,
@@ -107,17 +107,17 @@ class Builder:
     ) -> Variable:
         """A persistable Variable; no parameter unless it has an attribute."""
         sizes = tuple(int(n) for n in shape)
-        made = self._main().add_state(name, dtype.name, sizes, attr)
-        made.stop_gradient = True
-        self._initialize(made, _kind_of(init), lambda _: init.make([*sizes], dtype))
-        return made
+        result = self._main().add_state(name, dtype.name, sizes, attr)
+        result.stop_gradient = True
+        self._initialize(result, _kind_of(init), lambda _: init.make([*sizes], dtype))
+        return result
 
     def _initialize(
-        self, made: Variable, kind: str, make: Callable[[StartupRun], Tensor]
+        self, variable: Variable, kind: str, make: Callable[[StartupRun], Tensor]
     ) -> None:
-        shape = tuple(map(int, made.shape))
+        shape = tuple(map(int, variable.shape))
         self._startup().initialize(
-            Initialization(made.name, kind, shape, made.dtype.name, make)
+            Initialization(variable.name, kind, shape, variable.dtype.name, make)
         )
 
     def initialize(self, variable: Variable, init: Initializer) -> None:
@@ -130,9 +130,9 @@ class Builder:
         if not tensor._is_symbolic:
             array = np.array(tensor.numpy())
             return self.state(name, tensor.shape, tensor.dtype, Assign(array), attr)
-        made = self._derived(tensor, name, attr)
-        made.stop_gradient = True
-        return made
+        result = self._derived(tensor, name, attr)
+        result.stop_gradient = True
+        return result
 
     def derived_parameter(self, tensor: Tensor, name: str, trainable: bool) -> Variable:
         known = self._main().vars.get(name)
@@ -143,20 +143,20 @@ class Builder:
     def _derived(self, tensor: Tensor, name: str, attr: ParamAttr | None) -> Variable:
         derived = Derived(self._main(), tensor)
         sizes = tuple(map(int, tensor.shape))
-        made = self._main().add_state(name, tensor.dtype.name, sizes, attr)
-        self._initialize(made, "derived", derived.make)
-        return made
+        result = self._main().add_state(name, tensor.dtype.name, sizes, attr)
+        self._initialize(result, "derived", derived.make)
+        return result
 
     def slot(self, name: str, like: Tensor, dtype: Any, value: float) -> Variable:
         return self.state(name, like.shape, as_dtype(dtype), Constant(value))
 
     def rate(self, weights: Tensor, lr: float) -> Tensor:
-        made = ops.full_like(weights, value=0, dtype=weights.dtype)
-        made = ops.mul(ops.sum(made), 0)  # of no value that is known before a run
+        result = ops.full_like(weights, value=0, dtype=weights.dtype)
+        result = ops.mul(ops.sum(result), 0)  # of no value that is known before a run
         minus = ops.full(shape=[], value=-1, dtype=weights.dtype)
-        ops.sgd_(made, minus, lr=lr)
+        ops.sgd_(result, minus, lr=lr)
         self._main().recorder.take_rate(weights)
-        return ops.reshape(made, shape=[1])
+        return ops.reshape(result, shape=[1])
 
     def master(self, name: str, parameter: Tensor) -> Variable:
         return self.copied(name, parameter, "float32")
@@ -169,10 +169,10 @@ class Builder:
             return ops.cast(run.value(own), dtype=kind)
 
         shape = tuple(map(int, parameter.shape))
-        made = self._main().add_state(name, kind.name, shape)
-        made.stop_gradient = True
-        self._initialize(made, "cast", make)
-        return made
+        result = self._main().add_state(name, kind.name, shape)
+        result.stop_gradient = True
+        self._initialize(result, "cast", make)
+        return result
 
     def backward(
         self, optimizer: Any, loss: Any, startup: Any, parameters: Any, skip: Any
@@ -195,8 +195,8 @@ class Builder:
         block = program.global_block()
         return [op for op in block.ops[before:] if op.node in program.roles]
 
-    def note_symbolic_shape(self, made: Tensor, shape: Sequence[Any]) -> None:
-        node = made._handle[1].producer
+    def note_symbolic_shape(self, tensor: Tensor, shape: Sequence[Any]) -> None:
+        node = tensor._handle[1].producer
         self._main().symbolic_shapes[node] = list(shape)
 
     def tested_as(self, trained: Tensor, tested: Tensor) -> None:
@@ -278,13 +278,13 @@ def data(
     sizes = [-1 if n is None else int(n) for n in shape]
     kind = as_dtype("default" if dtype is None else dtype).name
     known = name in builder._main().data
-    made = builder._main().add_data(name, kind, sizes)
+    result = builder._main().add_data(name, kind, sizes)
     if known:
-        return made
-    made.stop_gradient = True
+        return result
+    result.stop_gradient = True
     if lod_level:
-        declare(builder._main(), made, lod_level)
-    return made
+        declare(builder._main(), result, lod_level)
+    return result
 
 
 def parameter_of(

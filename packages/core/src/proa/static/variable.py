@@ -41,9 +41,9 @@ class Variable(Tensor):
 
     def __new__(cls, value: Value, recorder: ProgramRecorder) -> Variable:
         symbol = _core.symbol(list(value.shape), value.dtype, (recorder, value))
-        made: Variable = Tensor.__new__(cls, symbol)  # type: ignore[call-arg]
-        made.name = value.name
-        return made
+        variable: Variable = Tensor.__new__(cls, symbol)  # type: ignore[call-arg]
+        variable.name = value.name
+        return variable
 
     def __init__(self, value: Value, recorder: ProgramRecorder) -> None:
         super().__init__()
@@ -242,11 +242,11 @@ class ParameterVariable(Variable, Parameter):  # type: ignore[misc]
     def __new__(
         cls, value: Value, recorder: ProgramRecorder, attr: Any
     ) -> ParameterVariable:
-        made = Variable.__new__(cls, value, recorder)
-        assert isinstance(made, ParameterVariable)
-        return made
+        result = Variable.__new__(cls, value, recorder)
+        assert isinstance(result, ParameterVariable)
+        return result
 
-    def made_with(self) -> ParamAttr:
+    def creation_attr(self) -> ParamAttr:
         """What it was made with, without an initializer."""
         return ParamAttr(
             self.name,
@@ -259,10 +259,10 @@ class ParameterVariable(Variable, Parameter):  # type: ignore[misc]
         )
 
     def _copied(self, builder: StaticBuilder, value: Tensor, name: str) -> Tensor:
-        made: Any = builder.derived_parameter(value, name, self.trainable)
-        made.optimize_attr = dict(self.optimize_attr)
-        made.regularizer, made.need_clip = self.regularizer, self.need_clip
-        return made  # type: ignore[no-any-return]
+        result: Any = builder.derived_parameter(value, name, self.trainable)
+        result.optimize_attr = dict(self.optimize_attr)
+        result.regularizer, result.need_clip = self.regularizer, self.need_clip
+        return result  # type: ignore[no-any-return]
 
     __deepcopy__ = Variable.__deepcopy__
     __repr__ = __str__ = Variable.__repr__

@@ -117,8 +117,8 @@ def create_array(
         InvalidArgumentError: If one has another dtype.
     """
     kind = as_dtype(dtype)
-    made = _begun(initialized_list or ())
-    for x in made:
+    result = _begun(initialized_list or ())
+    for x in result:
         if not isinstance(x, Tensor):
             raise InvalidTypeError(
                 "[create_array] initialized_list must hold Tensors, "
@@ -128,7 +128,7 @@ def create_array(
             raise InvalidArgumentError(
                 f"[create_array] tensors must be {kind.name}, got {x.dtype.name}"
             )
-    return made
+    return result
 
 
 def array_write(

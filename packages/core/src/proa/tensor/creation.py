@@ -468,9 +468,9 @@ def assign(x: TensorLike, output: Tensor | None = None) -> Tensor:
     """
     source = as_tensor(x)
     if output is None:
-        made = ops.assign(source)
-        builder = None if made._is_symbolic else static_builder()
-        return made if builder is None else builder.constant(made)
+        result = ops.assign(source)
+        builder = None if result._is_symbolic else static_builder()
+        return result if builder is None else builder.constant(result)
     if output._is_symbolic and (builder := static_builder()) is not None:
         builder.assign(source, output)
     elif output._is_symbolic:  # what is recorded is done by every run

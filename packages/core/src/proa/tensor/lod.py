@@ -69,10 +69,10 @@ class LoDTensor(Tensor):
 
 def with_lengths(value: Tensor, lengths: Lengths) -> LoDTensor:
     """A tensor, in its place on the tape, with lengths."""
-    made = LoDTensor(value.detach())
-    made._become(value)
-    made.set_recursive_sequence_lengths(lengths)
-    return made
+    tensor = LoDTensor(value.detach())
+    tensor._become(value)
+    tensor.set_recursive_sequence_lengths(lengths)
+    return tensor
 
 
 def create_lod_tensor(

@@ -37,11 +37,11 @@ def uniform(
     """Uniform in [min, max). A ``seed`` other than 0 always gives the same."""
     size = _sizes("uniform", shape)
     key, offset = next_key(as_count("uniform", "shape", math.prod(size)), seed)
-    made = ops.uniform(
+    result = ops.uniform(
         shape=size, low=float(min), high=float(max),
         dtype=as_dtype(dtype or "default"), seed=key, offset=offset,
     )  # fmt: skip
-    return of_shape(made, shape)
+    return of_shape(result, shape)
 
 
 def gaussian(
@@ -55,11 +55,11 @@ def gaussian(
     """Normally distributed numbers."""
     size = _sizes("gaussian", shape)
     key, offset = next_key(as_count("gaussian", "shape", math.prod(size)), seed)
-    made = ops.gaussian(
+    result = ops.gaussian(
         shape=size, mean=float(mean), std=float(std),
         dtype=as_dtype(dtype or "default"), seed=key, offset=offset,
     )  # fmt: skip
-    return of_shape(made, shape)
+    return of_shape(result, shape)
 
 
 def rand(
@@ -115,11 +115,11 @@ def randint(
         )
     size = _sizes("randint", shape)
     key, offset = next_key(as_count("randint", "shape", math.prod(size)))
-    made = ops.randint(
+    result = ops.randint(
         shape=size, low=low, high=high, dtype=as_dtype(dtype or "int64"),
         seed=key, offset=offset,
     )  # fmt: skip
-    return of_shape(made, shape)
+    return of_shape(result, shape)
 
 
 def randint_like(

@@ -46,5 +46,5 @@ def with_values(x: Tensor, values: Tensor, rows: Tensor | None = None) -> Tensor
     found = parts(x)
     if found is None:
         return values
-    made: Tensor = _core.row_sparse(found[0] if rows is None else rows, values, x)
-    return made
+    tensor: Tensor = _core.row_sparse(found[0] if rows is None else rows, values, x)
+    return tensor

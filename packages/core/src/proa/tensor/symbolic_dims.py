@@ -287,13 +287,13 @@ def same_size(a: Any, b: Any) -> bool | None:
     return False if b == 1 or (b < 0 and a.is_not_negative()) else None
 
 
-def of_shape(made: Tensor, shape: Any) -> Tensor:
+def of_shape(tensor: Tensor, shape: Any) -> Tensor:
     """What an operator without arrays made, whose shape may have sizes that only a run
     of a static program knows.
     """
     if has_symbolic_dims(shape) and (builder := static_builder()) is not None:
-        builder.note_symbolic_shape(made, shape)
-    return made
+        builder.note_symbolic_shape(tensor, shape)
+    return tensor
 
 
 def sized(shape: Sequence[Any], first: Any = None) -> Tensor:

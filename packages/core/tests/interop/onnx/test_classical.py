@@ -24,8 +24,8 @@ def loaded(node: Any, kind: int = TensorProto.FLOAT, shape: Any = (None, 3)) -> 
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
     )  # fmt: skip
     opsets = [helper.make_opsetid("", 21), helper.make_opsetid("ai.onnx.ml", 5)]
-    made = helper.make_model(graph, opset_imports=opsets)
-    return proa.onnx.load(made.SerializeToString())
+    result = helper.make_model(graph, opset_imports=opsets)
+    return proa.onnx.load(result.SerializeToString())
 
 
 class Forest:

@@ -60,7 +60,7 @@ SIDES = {"googlenet": 224, "inception_v3": 96, "alexnet": 224}
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", NETWORKS)
-def test_a_ready_made_network(name: str, tmp_path: Path) -> None:
+def test_a_network_of_the_library(name: str, tmp_path: Path) -> None:
     proa.seed(1)
     side = SIDES.get(name, 64)
     specs = [InputSpec([None, 3, side, side])]

@@ -454,12 +454,12 @@ def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:
     with pytest.raises(MissingFileError, match=r"no such file.*absent\.onnx"):
         proa.onnx.load(tmp_path / "absent.onnx")
     weight = np.zeros((600, 3), np.float32)
-    made = model(
+    result = model(
         [helper.make_node("MatMul", ["x", "w"], ["y"])], [floats("x", 2, 600)],
         [floats("y", 2, 3)], {"w": weight},
     )  # fmt: skip
     path = tmp_path / "m.onnx"
-    onnx.save_model(made, path, save_as_external_data=True, location="m.data")
+    onnx.save_model(result, path, save_as_external_data=True, location="m.data")
     (tmp_path / "m.data").unlink()
     with pytest.raises(MissingFileError, match=r"no such file.*m\.data"):
         proa.onnx.load(path)

@@ -124,7 +124,7 @@ def test_typed_arrays_of_the_message_are_read_too() -> None:
     np.testing.assert_array_equal(layer.a.numpy(), values.reshape(3, 3))
 
 
-def test_a_text_is_not_made_of_bytes() -> None:
+def test_a_text_is_not_created_from_bytes() -> None:
     message = network(30)
     message.graph.initializer[0].data_type = TensorProto.STRING
     message.graph.initializer[0].raw_data = bytes(8 * 900)

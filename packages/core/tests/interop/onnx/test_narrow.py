@@ -54,13 +54,17 @@ def test_weights_in_blocks_are_dequantized(
     kind: str, numbers: Any, external: bool, tmp_path: Path
 ) -> None:
     weight = RNG.choice(np.asarray(numbers, np.float32), (64, 3))
-    made, path = model(kind, PRODUCT, weight), tmp_path / "m.onnx"
+    result, path = model(kind, PRODUCT, weight), tmp_path / "m.onnx"
     if external:
         onnx.save_model(
-            made, path, save_as_external_data=True, location="m.data", size_threshold=0
+            result,
+            path,
+            save_as_external_data=True,
+            location="m.data",
+            size_threshold=0,
         )
     else:
-        onnx.save_model(made, path)
+        onnx.save_model(result, path)
     layer = proa.onnx.load(path)
     x = RNG.standard_normal((2, 64)).astype(np.float32)
     steps = np.repeat(np.float32([[0.5, 1, 2], [4, 0.25, 1]]), 32, 0)
@@ -74,9 +78,9 @@ def test_weights_in_blocks_are_dequantized(
 
 def test_external_elements_of_4_bits_must_all_be_there(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
-    made = model("INT4", PRODUCT, np.zeros((64, 3)))
+    result = model("INT4", PRODUCT, np.zeros((64, 3)))
     onnx.save_model(
-        made, path, save_as_external_data=True, location="m.data", size_threshold=0
+        result, path, save_as_external_data=True, location="m.data", size_threshold=0
     )
     (tmp_path / "m.data").write_bytes(b"\0" * 8)
     with pytest.raises(InvalidArgumentError, match="of 8 in"):
@@ -137,8 +141,8 @@ def test_numbers_are_rounded_as_narrow_floats_are(
     node = helper.make_node(
         "Cast", ["x"], ["y"], to=getattr(TensorProto, kind), saturate=saturate
     )
-    made = model(kind, [node], np.zeros((64, 3)))
-    layer = proa.onnx.load(made.SerializeToString())
+    result = model(kind, [node], np.zeros((64, 3)))
+    layer = proa.onnx.load(result.SerializeToString())
     proa.jit.save(layer, tmp_path / "m.proa", layer.input_spec)
     dtype = helper.tensor_dtype_to_np_dtype(getattr(TensorProto, kind))
     size = np.float32(2) ** RNG.uniform(-20, 17, (100, 64))
@@ -158,20 +162,20 @@ def test_numbers_are_rounded_as_narrow_floats_are(
         np.testing.assert_array_equal(run(proa.to_tensor(x)).numpy(), expected)
 
 
-def test_integers_of_4_bits_are_made_and_read_again() -> None:
+def test_integers_of_4_bits_are_written_and_read_again() -> None:
     nodes = [
         helper.make_node("QuantizeLinear", ["x", "half", "point"], ["q"]),
         helper.make_node("Identity", ["q"], ["moved"]),
         helper.make_node("DequantizeLinear", ["moved", "half", "point"], ["y"]),
     ]
-    made = model("UINT4", nodes, np.zeros((64, 3)))
+    result = model("UINT4", nodes, np.zeros((64, 3)))
     for name, value in (("half", np.float32(0.5)), ("point", np.array(3, "u1"))):
         tensor = numpy_helper.from_array(value, name)
         if name == "point":
             dtype = helper.tensor_dtype_to_np_dtype(TensorProto.UINT4)
             tensor = numpy_helper.from_array(value.astype(dtype), name)
-        made.graph.initializer.append(tensor)
+        result.graph.initializer.append(tensor)
     x = RNG.uniform(-3, 9, (5, 64)).astype(np.float32)
-    found = proa.onnx.load(made.SerializeToString())(proa.to_tensor(x)).numpy()
+    found = proa.onnx.load(result.SerializeToString())(proa.to_tensor(x)).numpy()
     expected = (np.clip(np.round(x / 0.5) + 3, 0, 15) - 3) * 0.5
     np.testing.assert_allclose(found, expected)

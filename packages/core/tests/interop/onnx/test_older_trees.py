@@ -88,16 +88,16 @@ def classifier(attributes: Any) -> Any:
     return model("TreeEnsembleClassifier", attributes, outputs)
 
 
-def computed(made: Any, x: Any) -> list[Any]:
-    found = proa.onnx.load(made.SerializeToString())(proa.to_tensor(x))
+def computed(result: Any, x: Any) -> list[Any]:
+    found = proa.onnx.load(result.SerializeToString())(proa.to_tensor(x))
     values = found if isinstance(found, tuple) else (found,)
     return [v if isinstance(v, np.ndarray) else v.numpy() for v in values]
 
 
-def by_onnxruntime(made: Any, x: Any) -> list[Any]:
+def by_onnxruntime(result: Any, x: Any) -> list[Any]:
     onnxruntime = pytest.importorskip("onnxruntime")
     providers = ["CPUExecutionProvider"]
-    session = onnxruntime.InferenceSession(made.SerializeToString(), None, providers)
+    session = onnxruntime.InferenceSession(result.SerializeToString(), None, providers)
     return list(session.run(None, {"x": x}))
 
 
@@ -118,12 +118,12 @@ def test_a_regressor_gives_what_onnxruntime_does(
     more = {"base_values": [0.125, 0.25, 0.0625]} if base else {}
     # Without a vote onnxruntime does not add the base value.
     votes = 4 if base else 2
-    made = regressor({
+    result = regressor({
         **forest("target", [0, 1, 2], rng, low, high, votes), "n_targets": 3,
         "aggregate_function": how, "post_transform": transform, **more,
     })  # fmt: skip
     x = examples(rng)
-    (found,), (want,) = computed(made, x), by_onnxruntime(made, x)
+    (found,), (want,) = computed(result, x), by_onnxruntime(result, x)
     loose = transform == "PROBIT"  # near 0 and 1 a last digit is many
     np.testing.assert_allclose(found, want, 1e-3 if loose else 1e-5, 1e-6)
 
@@ -136,14 +136,17 @@ def test_one_target_of_doubles_and_of_integers(how: str) -> None:
     x = rng.integers(-2, 3, (30, 3))
     # onnxruntime has none for integers.
     (want,) = by_onnxruntime(regressor(attributes), x.astype(np.float32))
-    made = regressor(attributes, TensorProto.INT64)
-    np.testing.assert_allclose(computed(made, x)[0], want, 1e-5, 1e-6)
+    result = regressor(attributes, TensorProto.INT64)
+    np.testing.assert_allclose(computed(result, x)[0], want, 1e-5, 1e-6)
     for name in ("nodes_values", "target_weights"):
         wide = np.asarray(attributes.pop(name), np.float64)
         attributes[f"{name}_as_tensor"] = numpy_helper.from_array(wide)
-    made, wide = regressor(attributes, TensorProto.DOUBLE), rng.normal(0, 0.5, (30, 3))
+    result, wide = (
+        regressor(attributes, TensorProto.DOUBLE),
+        rng.normal(0, 0.5, (30, 3)),
+    )
     np.testing.assert_allclose(
-        computed(made, wide)[0], by_onnxruntime(made, wide)[0], 1e-6, 1e-7
+        computed(result, wide)[0], by_onnxruntime(result, wide)[0], 1e-6, 1e-7
     )
 
 
@@ -155,13 +158,16 @@ def test_classes_are_those_of_the_evaluator_of_onnx(transform: str) -> None:
     low, high = (0.05, 0.2) if transform == "PROBIT" else (-1.0, 1.0)
     for labels in ([5, 7, 9], [5, 7]):
         ids = list(range(len(labels)))
-        made = classifier({
+        result = classifier({
             **forest("class", ids, rng, low, high), "classlabels_int64s": labels,
             "post_transform": transform,
             "base_values": [0.125, 0.25, 0.0625][: len(ids)],
         })  # fmt: skip
         x = np.nan_to_num(examples(rng))  # NaN does not differ from numbers there
-        found, want = computed(made, x), ReferenceEvaluator(made).run(None, {"x": x})
+        found, want = (
+            computed(result, x),
+            ReferenceEvaluator(result).run(None, {"x": x}),
+        )
         assert found[0].tolist() == want[0].tolist()
         loose = transform == "PROBIT"
         np.testing.assert_allclose(found[1], want[1], 1e-3 if loose else 1e-5, 1e-6)
@@ -174,12 +180,12 @@ def test_votes_for_one_of_two_classes_are_what_onnxruntime_takes_them_for(
     transform: str, voted: int, low: float
 ) -> None:
     rng = np.random.default_rng(8)
-    made = classifier({
+    result = classifier({
         **forest("class", [voted], rng, low, 1.0), "classlabels_int64s": [0, 1],
         "post_transform": transform,
     })  # fmt: skip
     x = examples(rng)
-    found, want = computed(made, x), by_onnxruntime(made, x)
+    found, want = computed(result, x), by_onnxruntime(result, x)
     assert found[0].tolist() == want[0].tolist()
     assert len(set(found[0].tolist())) == 2
     np.testing.assert_allclose(found[1], want[1], 1e-5, 1e-6)
@@ -243,8 +249,10 @@ def test_forests_of_scikit_learn_predict_what_they_do_there(tmp_path: Path) -> N
     x, y = datasets.load_diabetes(return_X_y=True)
     x = x.astype(np.float32)
     grown = ensemble.RandomForestRegressor(10, random_state=0).fit(x, y)
-    made = regressor(nodes_of(grown.estimators_, "target", shares=False))
-    np.testing.assert_allclose(computed(made, x)[0][:, 0], grown.predict(x), rtol=1e-5)
+    result = regressor(nodes_of(grown.estimators_, "target", shares=False))
+    np.testing.assert_allclose(
+        computed(result, x)[0][:, 0], grown.predict(x), rtol=1e-5
+    )
 
 
 def test_trees_that_are_none_are_refused() -> None:
@@ -256,7 +264,7 @@ def test_trees_that_are_none_are_refused() -> None:
         changed[name][at] = value
         return regressor(changed)
 
-    for made, error, said in (
+    for result, error, said in (
         (damaged("nodes_truenodeids", 0, 99), InvalidArgumentError, "does not have"),
         (damaged("nodes_truenodeids", 3, 0), UnimplementedError, "not trees"),
         (damaged("nodes_nodeids", 4, 3), InvalidArgumentError, "two nodes of one name"),
@@ -265,4 +273,4 @@ def test_trees_that_are_none_are_refused() -> None:
         (damaged("target_ids", 0, 4), InvalidArgumentError, "target outside 1"),
     ):
         with pytest.raises(error, match=said):
-            computed(made, x)
+            computed(result, x)

@@ -158,7 +158,7 @@ def test_networks_of_sentences(kind: Any, tmp_path: Path) -> None:
         np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-6)
 
 
-def test_a_ready_made_network(tmp_path: Path) -> None:
+def test_a_network_of_the_library(tmp_path: Path) -> None:
     net = proa.vision.models.shufflenet_v2_x0_25()
     for name, buffer in net.named_buffers():
         low = 0.5 if name.endswith("_variance") else -0.1

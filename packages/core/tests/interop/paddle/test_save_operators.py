@@ -25,7 +25,7 @@ SAVED = records(NOT_SAVED)
 
 
 #: Operators that are written as several of Paddle's, or whose attributes differ.
-MADE_OF_OTHERS = (
+COMPOSED = (
     "adaptive_max_pool2d_index", "batch_norm", "blend_rows", "blend_rows_dot",
     "blend_rows_scatter", "channel_moments", "cholesky", "clip_grad", "cofactor",
     "conv2d_act", "conv2d_grad_input", "conv2d_int8", "conv2d_norm", "count_nonzero",
@@ -95,7 +95,7 @@ def test_paddlepaddle_gives_what_numpy_gives(tmp_path: Path) -> None:
     pythons = wheel.interpreters()
     runs, arguments = [], []
     for sample in SAVED:
-        if sample.name not in MADE_OF_OTHERS:
+        if sample.name not in COMPOSED:
             continue
         at, first = tmp_path / sample.name, len(runs)
         for kind, case, arrays in saved(sample, at, parameter=True):
@@ -111,8 +111,8 @@ def test_paddlepaddle_gives_what_numpy_gives(tmp_path: Path) -> None:
             runs.append((sample, kind, case, arrays, f"{path}.made.npz"))
     for python in pythons:
         wheel.run("predict.py", *arguments, python=python)
-        for sample, kind, case, arrays, made in runs:
-            with np.load(made) as found:
+        for sample, kind, case, arrays, result in runs:
+            with np.load(result) as found:
                 got = [found[name] for name in found.files][:-1]
             check(sample, kind, case, got, arrays, rtol=1e-4, atol=1e-5)
 

@@ -61,8 +61,8 @@ def test_lstm_with_peepholes() -> None:
     x = file.feed("x", [-1, 4 * SIZE], levels=1)
     file.param("w", w)
     file.param("b", bias.reshape(1, -1))
-    made = {k: k.lower() for k in ("Hidden", "Cell", "BatchGate", "BatchCellPreAct")}
-    file.main.op("lstm", {"Input": x, "Weight": "w", "Bias": "b"}, made,
+    results = {k: k.lower() for k in ("Hidden", "Cell", "BatchGate", "BatchCellPreAct")}
+    file.main.op("lstm", {"Input": x, "Weight": "w", "Bias": "b"}, results,
                  use_peepholes=True)  # fmt: skip
     file.fetch("hidden")
     rows = _float32(7, 4 * SIZE)
@@ -82,12 +82,12 @@ def test_gru_backwards() -> None:
     last = flat[2 * SIZE * SIZE :].reshape(SIZE, SIZE)
     want = []
     for part in np.split(rows, np.cumsum(LENGTHS)[:-1]):
-        h, made = np.zeros(SIZE), []
+        h, result = np.zeros(SIZE), []
         for row in part[::-1]:
             u, r = np.split(_sigmoid(row[: 2 * SIZE] + h @ two), 2)
             h = (1 - u) * h + u * np.tanh(row[2 * SIZE :] + (r * h) @ last)
-            made.append(h)
-        want += made[::-1]
+            result.append(h)
+        want += result[::-1]
     for found in _results(file, rows):
         np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-6)
 

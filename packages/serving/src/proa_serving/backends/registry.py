@@ -73,11 +73,11 @@ def find_backend(path: Path, suffix: str = "") -> Backend:
         return _BUILT_IN[suffix]()
     for entry in _installed().select(name=suffix):
         try:
-            made: Backend = entry.load()()
+            backend: Backend = entry.load()()
         except ImportError as error:
             raise ModelLoadError(
                 "backend", f"the backend of .{suffix} cannot be imported: {error}"
             ) from error
-        return made
+        return backend
     known = ", ".join(f".{name}" for name in known_suffixes())
     raise ModelLoadError("backend", f"model file must end in {known}, got {path.name}")

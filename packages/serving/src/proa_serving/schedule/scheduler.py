@@ -99,8 +99,8 @@ class Scheduler:
         self._quick = QuickRuns(model.instance)
         self._found_busy = 0  # by requests that could have run on the event loop
         # Made here so that an instance that cannot be made fails the load.
-        made = [model.instance() for _ in range(instances)]
-        ready: list[Future[None]] = [Future() for _ in made]
+        results = [model.instance() for _ in range(instances)]
+        ready: list[Future[None]] = [Future() for _ in results]
         self._threads = [
             threading.Thread(
                 target=self._work,
@@ -108,7 +108,7 @@ class Scheduler:
                 name=f"proa-serve-{name}-{at}",
                 daemon=True,
             )
-            for at, (instance, future) in enumerate(zip(made, ready, strict=True))
+            for at, (instance, future) in enumerate(zip(results, ready, strict=True))
         ]
         for thread in self._threads:
             thread.start()

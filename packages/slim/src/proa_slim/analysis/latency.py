@@ -105,10 +105,10 @@ def latency_table(
             engine = engine_from_bytes(file.to_bytes(alone))
             inputs = [_sample(v) for v in alone.main.inputs]
             known[key] = _median(engine, inputs, repeats)
-        made = alone.main.nodes[0]
-        shapes = [None if v is None else v.shape for v in made.inputs]
-        count = multiply_adds(node.op, shapes, [v.shape for v in made.outputs])
-        result = made.outputs[0]
+        output = alone.main.nodes[0]
+        shapes = [None if v is None else v.shape for v in output.inputs]
+        count = multiply_adds(node.op, shapes, [v.shape for v in output.outputs])
+        result = output.outputs[0]
         table.append(
             OperatorLatency(
                 node.outputs[0].name, node.op, result.shape, count, known[key]
@@ -135,7 +135,7 @@ def _alone(node: Node) -> Program:
             shape = tuple(1 if n < 0 else n for n in value.shape)
             values.append(Value(f"x{i}", value.dtype, shape, "input"))
             program.main.inputs.append(values[-1])  # type: ignore[arg-type]
-    made = make_node(program, node.op, values, dict(node.attrs))
-    program.main.nodes.append(made)
-    program.main.outputs = list(made.outputs)
+    result = make_node(program, node.op, values, dict(node.attrs))
+    program.main.nodes.append(result)
+    program.main.outputs = list(result.outputs)
     return program

@@ -89,15 +89,15 @@ class TimesFile:
             if content["format"] != _FORMAT:
                 raise ValueError
             times = {str(k): float(v) for k, v in content["milliseconds"].items()}
-            made = (content["cpu"], content["threads"])
+            result = (content["cpu"], content["threads"])
         except (ValueError, KeyError, TypeError, AttributeError):
             raise InvalidArgumentError(
                 f"[{where}] expected a table of measured times, got {path}"
             ) from None
-        if made != (self.cpu, self.threads):
+        if result != (self.cpu, self.threads):
             raise InvalidArgumentError(
                 f"[{where}] expected times of {self.cpu!r} with {self.threads} "
-                f"threads in {path}, got those of {made[0]!r} with {made[1]}"
+                f"threads in {path}, got those of {result[0]!r} with {result[1]}"
             )
         self.times = times
 

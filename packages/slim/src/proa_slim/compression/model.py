@@ -23,25 +23,25 @@ def unfused(program: Program) -> Program:
     """A copy to be trained: products apart from residuals and activations, which passes
     for inference put into them. Names of weights stay.
     """
-    made = file.from_bytes(file.to_bytes(program))
+    result = file.from_bytes(file.to_bytes(program))
     nodes = []
-    for node in made.main.nodes:
+    for node in result.main.nodes:
         nodes.append(node)
         if node.op not in ("conv2d_act", "linear_act"):
             continue
         attrs = dict(node.attrs)
         act = attrs.pop("act", "none")
         bias, residual = ([*node.inputs, None, None][:4])[2:]
-        steps = [make_node(made, node.op[:-4], [*node.inputs[:2], bias], attrs)]
+        steps = [make_node(result, node.op[:-4], [*node.inputs[:2], bias], attrs)]
         if residual is not None:
             inputs = [steps[-1].outputs[0], residual]
-            steps.append(make_node(made, "add", inputs, {}))
+            steps.append(make_node(result, "add", inputs, {}))
         if act != "none":
-            steps.append(make_node(made, act, [steps[-1].outputs[0]], {}))
-        made.main.replace(node.outputs[0], steps[-1].outputs[0])
+            steps.append(make_node(result, act, [steps[-1].outputs[0]], {}))
+        result.main.replace(node.outputs[0], steps[-1].outputs[0])
         nodes[-1:] = steps
-    made.main.nodes = nodes
-    return made
+    result.main.nodes = nodes
+    return result
 
 
 def renew_norms(program: Program, batches: Sequence[Sequence[Array]]) -> None:

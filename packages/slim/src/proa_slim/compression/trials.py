@@ -212,7 +212,7 @@ class _Compression:
         return time
 
     def _prune(self, share: float) -> Finished:
-        def made() -> tuple[Program, list[str]]:
+        def train_pruned() -> tuple[Program, list[str]]:
             program, plan = steps.pruned(self.whole, self.recipe, share)
             distiller = self._distiller()
             student = steps.distilled(
@@ -222,7 +222,7 @@ class _Compression:
             return student, left
 
         text = f"{share:.0%} of multiply-adds pruned, {self.recipe.epochs} epochs"
-        found = self.trial(f"{text} of distillation", made)
+        found = self.trial(f"{text} of distillation", train_pruned)
         self._require_drop(found.tried)
         self.notes += found.notes
         return found
@@ -247,7 +247,7 @@ class _Compression:
         """
         rest = self.recipe.rest
         try:
-            made = self.trial(
+            result = self.trial(
                 f"int8, layers that this makes slower in {rest}",
                 lambda: _parts(
                     steps.faster_int8(program, self.train, config, self.recipe)
@@ -256,11 +256,11 @@ class _Compression:
         except (PreconditionNotMetError, InvalidArgumentError) as error:
             self.notes.append(f"slower than float32: {error}")
             return found
-        before, after = found.tried.milliseconds, made.tried.milliseconds
+        before, after = found.tried.milliseconds, result.tried.milliseconds
         assert before is not None and after is not None  # they were measured
-        faster = after < before and made.tried.drop <= self.recipe.max_drop
-        smaller = made.tried.file_bytes < self.tried[0].file_bytes
-        return made if faster and smaller else found
+        faster = after < before and result.tried.drop <= self.recipe.max_drop
+        smaller = result.tried.file_bytes < self.tried[0].file_bytes
+        return result if faster and smaller else found
 
     def _small_enough_loss(self, program: Program) -> tuple[Finished, QuantConfig]:
         """An int8 model, by its setting, that loses little enough if any does."""
@@ -429,16 +429,16 @@ def compress_program(
         warn_of_other_range(network, batch, "compress")
     work = _Compression(program, samples, recipe, kept, progress, goal)
     try:
-        made = work.run()
+        result = work.run()
     except PreconditionNotMetError:
         _write_report(folder, work, None)
         kept.remove()
         raise
-    file.write(made.program, folder / "model.proa", compressed=recipe.compressed)
-    _write_report(folder, work, made.tried)
+    file.write(result.program, folder / "model.proa", compressed=recipe.compressed)
+    _write_report(folder, work, result.tried)
     kept.remove()
     return Compressed(
-        folder / "model.proa", made.tried, work.tried, work.metric_name, work.notes
+        folder / "model.proa", result.tried, work.tried, work.metric_name, work.notes
     )
 
 

@@ -155,7 +155,7 @@ def open_channels(port: int, channels: int, capacity: int, resume: bool) -> list
                 )
             ray.kill(actor)
             actor = None
-        found.append(actor or _made(ray, name, capacity))
+        found.append(actor or _created(ray, name, capacity))
     return found
 
 
@@ -166,7 +166,7 @@ def _known(ray: Any, name: str) -> Any:
         return None
 
 
-def _made(ray: Any, name: str, capacity: int) -> Any:
+def _created(ray: Any, name: str, capacity: int) -> Any:
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     here = ray.get_runtime_context().get_node_id()

@@ -49,19 +49,19 @@ def halved(batch: Knowledge) -> Knowledge:
     Raises:
         InvalidArgumentError: If a finite value is beyond float16.
     """
-    made = {}
+    results = {}
     for name, array in batch.items():
-        made[name] = array
+        results[name] = array
         if array.dtype.name not in _HALVED:
             continue
         with np.errstate(over="ignore"):
-            made[name] = array.astype(np.float16)
-        if (np.isinf(made[name]) & np.isfinite(array)).any():
+            results[name] = array.astype(np.float16)
+        if (np.isinf(results[name]) & np.isfinite(array)).any():
             raise InvalidArgumentError(
                 f"[pantheon] use_fp16 needs magnitudes up to 65504, got "
                 f"{np.abs(array[np.isfinite(array)]).max():.6g} in {name!r}"
             )
-    return made
+    return results
 
 
 def restored(batch: Mapping[str, Any], description: Description) -> Knowledge:
@@ -91,7 +91,7 @@ def joined(parts: Iterable[Knowledge]) -> Knowledge:
     several = list(parts)
     if len(several) == 1:
         return several[0]
-    made = {}
+    results = {}
     for name in several[0]:
         shapes = {p[name].shape[1:] for p in several}
         if len(shapes) > 1:
@@ -99,8 +99,8 @@ def joined(parts: Iterable[Knowledge]) -> Knowledge:
                 f"[pantheon] samples of {name!r} must have one shape to be batched "
                 f"again, got {sorted(shapes)}: let the teacher pad them"
             )
-        made[name] = np.concatenate([p[name] for p in several])
-    return made
+        results[name] = np.concatenate([p[name] for p in several])
+    return results
 
 
 def rows(batch: Knowledge, begin: int, end: int) -> Knowledge:

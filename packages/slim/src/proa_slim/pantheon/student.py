@@ -170,10 +170,10 @@ class Student:
     # -- knowledge ---------------------------------------------------------------------
     def get_knowledge_desc(self) -> Description:
         """Shape (-1 for the samples), dtype and lod_level of all knowledge, by name."""
-        made: Description = {}
+        description: Description = {}
         for source in self._started("get_knowledge_desc"):
-            made.update(source.description())
-        return made
+            description.update(source.description())
+        return description
 
     def _check_descriptions(self) -> None:
         found: Description = {}
@@ -239,11 +239,11 @@ class Student:
             yield self._merge(found)
 
     def _merge(self, parts: list[Knowledge]) -> Knowledge:
-        made: dict[str, list[Any]] = {}
+        results: dict[str, list[Any]] = {}
         for part in parts:
             for name, array in part.items():
-                made.setdefault(name, []).append(array)
-        return {name: self._one(name, arrays) for name, arrays in made.items()}
+                results.setdefault(name, []).append(array)
+        return {name: self._one(name, arrays) for name, arrays in results.items()}
 
     def _one(self, name: str, arrays: list[Any]) -> Any:
         if len(arrays) == 1:

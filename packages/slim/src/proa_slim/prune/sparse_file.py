@@ -109,10 +109,10 @@ class _Storing:
             ends = [flat.size]
             dense = build.slice(dense, axes=[0], starts=[0], ends=ends, steps=[1])
         dense = build.reshape(dense, shape=list(array.shape))
-        made: list[Node] = list(build.block.nodes)
+        results: list[Node] = list(build.block.nodes)
         build.block.nodes.clear()
         first = min(self.program.main.nodes.index(user) for user in value.users)
-        self.program.main.nodes[first:first] = made
+        self.program.main.nodes[first:first] = results
         self.program.main.replace(value, dense)
 
     def _constant(self, value: Value, what: str, array: Array) -> Value:

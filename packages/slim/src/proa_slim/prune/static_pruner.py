@@ -186,10 +186,10 @@ class Pruner:
 
 def zeroed(array: Array, axes: Mapping[int, NDArray[np.bool_]]) -> Array:
     """A copy with zeros at the indices of axes where masks are false."""
-    made = np.array(array)
+    result = np.array(array)
     for axis, mask in axes.items():
-        np.moveaxis(made, axis, 0)[~mask] = 0
-    return made
+        np.moveaxis(result, axis, 0)[~mask] = 0
+    return result
 
 
 def array_in(scope: Any, name: str, where: str = "ProgramPruner") -> Array:

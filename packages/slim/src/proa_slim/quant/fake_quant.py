@@ -204,7 +204,7 @@ class WeightQuantizer(Layer):
 
 def _parameter(layer: Layer, value: Any, config: QuantConfig) -> Any:
     """A step as a parameter: optimizers take `step_learning_rate` times their rate."""
-    made: Any = layer.create_parameter([value.size], dtype="float32")
-    made.set_value(value.reshape(-1).astype(np.float32))
-    made.optimize_attr["learning_rate"] = config.step_learning_rate
-    return made
+    result: Any = layer.create_parameter([value.size], dtype="float32")
+    result.set_value(value.reshape(-1).astype(np.float32))
+    result.optimize_attr["learning_rate"] = config.step_learning_rate
+    return result

@@ -20,8 +20,8 @@ def images_between(chosen: Sequence[Node], config: QuantConfig) -> list[Value]:
     """
     if not (config.between and config.symmetric):
         return []
-    made = [n.outputs[0] for n in chosen if n.op in _CONVOLUTIONS]
-    return [v for v in made if not v.is_output and _readers(v, chosen)]
+    results = [n.outputs[0] for n in chosen if n.op in _CONVOLUTIONS]
+    return [v for v in results if not v.is_output and _readers(v, chosen)]
 
 
 def _readers(image: Value, chosen: Sequence[Node]) -> list[Node]:

@@ -181,11 +181,11 @@ class QuantizedConvNorm(Layer):
         inner.weight.set_value(weight)
         inner.bias = inner.create_parameter([shift.size], is_bias=True)
         inner.bias.set_value(shift)
-        made = QuantizedLayer(inner, self._config)
-        made.input_quantizer = copy.deepcopy(self.input_quantizer)
-        made.weight_quantizer = copy.deepcopy(self.weight_quantizer)
-        made.eval()
-        return made
+        layer = QuantizedLayer(inner, self._config)
+        layer.input_quantizer = copy.deepcopy(self.input_quantizer)
+        layer.weight_quantizer = copy.deepcopy(self.weight_quantizer)
+        layer.eval()
+        return layer
 
 
 class QuantizedActivation(Layer):
@@ -215,7 +215,7 @@ class _IntegerEngine:
 
     def __init__(self) -> None:
         self._engine: Engine | None = None
-        self._made_of: tuple[Any, ...] = ()
+        self._built_from: tuple[Any, ...] = ()
 
     def __deepcopy__(self, memo: object) -> _IntegerEngine:
         return _IntegerEngine()
@@ -224,10 +224,10 @@ class _IntegerEngine:
         """What the integer operators give, with the gradient of `simulated`."""
         state = (*layer.parameters(), *layer.buffers())
         sizes = _symbolic_sizes(layer.inner, x.shape)
-        made_of = (*sizes, *((id(t), t.inplace_version) for t in state))
-        if self._engine is None or made_of != self._made_of:
+        built_from = (*sizes, *((id(t), t.inplace_version) for t in state))
+        if self._engine is None or built_from != self._built_from:
             self._engine = _engine_of(layer, sizes)
-            self._made_of = made_of
+            self._built_from = built_from
         if self._engine is None:
             return simulated(x)
         (array,) = self._engine.run([np.ascontiguousarray(x.numpy())])

@@ -16,7 +16,7 @@ import proa
 from proa.ir.builder import make_node
 from proa.ir.narrow import narrow_weights
 from proa.ir.passes import apply, optimize
-from proa.ir.passes.match import made_by, rewrite
+from proa.ir.passes.match import produced_by, rewrite
 from proa.ir.program import Array, Node, Program, Value
 from proa.runtime import call_operator
 from proa_slim.config import QuantConfig
@@ -66,7 +66,7 @@ def quantizable(node: Node) -> bool:
 
 def _constant_weight(node: Node) -> Value | None:
     """The product's weight before its own fake quantization, if it is constant."""
-    fake = made_by(node.inputs[1], "fake_quant")
+    fake = produced_by(node.inputs[1], "fake_quant")
     weight = node.inputs[1] if fake is None else fake.inputs[0]
     return weight if weight is not None and weight.is_constant else None
 
@@ -85,15 +85,15 @@ def rounded_input(node: Node) -> RoundedInput | None:
     1. fake_quant(x, scale), the range symmetric.
     2. add(fake_quant(sub(x, offset), scale), offset).
     """
-    shifted = made_by(node.inputs[0], "add")
+    shifted = produced_by(node.inputs[0], "add")
     value = node.inputs[0] if shifted is None else shifted.inputs[0]
-    fake = made_by(value, "fake_quant")
+    fake = produced_by(value, "fake_quant")
     scale = None if fake is None else fake.inputs[1]
     if fake is None or scale is None or not _is_number(scale):
         return None
     if shifted is None:
         return RoundedInput(fake.inputs[0], scale, None)
-    before, offset = made_by(fake.inputs[0], "sub"), shifted.inputs[1]
+    before, offset = produced_by(fake.inputs[0], "sub"), shifted.inputs[1]
     if before is None or offset is not before.inputs[1] or not _is_number(offset):
         return None
     return RoundedInput(before.inputs[0], scale, offset)
@@ -208,7 +208,7 @@ def _integer_weight(
     node: Node, axis: int, config: QuantConfig
 ) -> tuple[Array, Array, str]:
     """The product's weight in int8, its scales, and its name."""
-    weight, fake = _constant_weight(node), made_by(node.inputs[1], "fake_quant")
+    weight, fake = _constant_weight(node), produced_by(node.inputs[1], "fake_quant")
     assert weight is not None and weight.data is not None
     array = np.asarray(weight.data)
     given = None if fake is None or fake.inputs[1] is None else fake.inputs[1].data

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from proa.ir.builder import make_node
-from proa.ir.passes.match import made_by, rewrite
+from proa.ir.passes.match import produced_by, rewrite
 from proa.ir.program import Node, Program, Value
 from proa_slim.config import QuantConfig
 from proa_slim.quant.layer_paths import is_in, noted_layers, path_without_weight
@@ -155,14 +155,14 @@ def pair_to_integers(program: Program, node: Node) -> list[Node]:
 
 def _fake(value: Value | None) -> tuple[Value | None, Value, float] | None:
     """What a fake quantization rounds, its scale and its offset."""
-    shifted = made_by(value, "add")
-    fake = made_by(value if shifted is None else shifted.inputs[0], "fake_quant")
+    shifted = produced_by(value, "add")
+    fake = produced_by(value if shifted is None else shifted.inputs[0], "fake_quant")
     scale = None if fake is None else fake.inputs[1]
     if fake is None or scale is None or scale.data is None or scale.data.size != 1:
         return None
     if shifted is None:
         return fake.inputs[0], scale, 0.0
-    before, offset = made_by(fake.inputs[0], "sub"), shifted.inputs[1]
+    before, offset = produced_by(fake.inputs[0], "sub"), shifted.inputs[1]
     if before is None or offset is None or offset.data is None:
         return None
     return before.inputs[0], scale, float(offset.data.reshape(()))

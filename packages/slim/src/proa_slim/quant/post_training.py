@@ -288,33 +288,35 @@ def with_fake_quant(
         weights: those that are rounded already, by the names of the products' results.
     """
     by_name = {value.name: scale for value, scale in scales.items()}
-    made = file.from_bytes(file.to_bytes(program))  # a copy
-    of_activations = pairs(made, config)
+    result = file.from_bytes(file.to_bytes(program))  # a copy
+    of_activations = pairs(result, config)
     rounded: dict[Value, Value] = {}
-    for node in products(made, config):
+    for node in products(result, config):
         x, weight = node.inputs[:2]
         if x is None or weight is None or x.name not in by_name:
             continue
         nodes: list[Node] = []
         if x not in rounded:
-            nodes = _rounding(made, x, by_name[x.name])
+            nodes = _rounding(result, x, by_name[x.name])
             rounded[x] = nodes[-1].outputs[0]
         axis = PRODUCTS[node.op][1]
         if node.outputs[0].name in weights:
             values, steps = weights[node.outputs[0].name]
-            weight = made.constant(values, name=weight.name)
+            weight = result.constant(values, name=weight.name)
         else:
             steps = weight_scale(np.asarray(weight.data), axis, config.weight)
-        constant = made.constant(steps, name=f"{weight.name}.scale")
+        constant = result.constant(steps, name=f"{weight.name}.scale")
         along = axis if steps.size > 1 else -1
-        nodes.append(make_node(made, "fake_quant", [weight, constant], {"axis": along}))
-        at = made.main.nodes.index(node)
-        made.main.nodes[at:at] = nodes
+        nodes.append(
+            make_node(result, "fake_quant", [weight, constant], {"axis": along})
+        )
+        at = result.main.nodes.index(node)
+        result.main.nodes[at:at] = nodes
         node.inputs[0], node.inputs[1] = rounded[x], nodes[-1].outputs[0]
-    round_pairs(made, of_activations, by_name, _rounding)
-    round_operands(made, by_name, config, _rounding)
-    round_images(made, products(made, config), by_name, config)
-    return made
+    round_pairs(result, of_activations, by_name, _rounding)
+    round_operands(result, by_name, config, _rounding)
+    round_images(result, products(result, config), by_name, config)
+    return result
 
 
 def _rounding(program: Program, x: Value, scale: Scale) -> list[Node]:

@@ -121,6 +121,6 @@ class PTQ:
             )
         self._hooks.pop(model).remove()
         batches = self._batches.pop(model)
-        made = quant_post_static(model, input_spec, batches, self.config)
-        made.save(path)
-        return made
+        result = quant_post_static(model, input_spec, batches, self.config)
+        result.save(path)
+        return result

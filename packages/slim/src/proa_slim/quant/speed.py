@@ -76,8 +76,8 @@ def layer_speeds(
     Raises:
         InvalidArgumentError: If `repeats` is not positive, or another size is symbolic.
     """
-    made = _Timed(network, input_spec, config or QuantConfig(), repeats, threads)
-    return made.layers(())
+    timed = _Timed(network, input_spec, config or QuantConfig(), repeats, threads)
+    return timed.layers(())
 
 
 def slow_in_int8(
@@ -94,10 +94,10 @@ def slow_in_int8(
     together, then those that take longer for that, and so on; what counts is the time
     of the whole network. All layers are named if int8 makes it no faster.
     """
-    made = _Timed(network, input_spec, config or QuantConfig(), repeats, threads)
-    first = made.layers(())
-    tried = [(), *_all_together(made, first), _one_by_one(made, first)]
-    times = made.whole(*tried)
+    timed = _Timed(network, input_spec, config or QuantConfig(), repeats, threads)
+    first = timed.layers(())
+    tried = [(), *_all_together(timed, first), _one_by_one(timed, first)]
+    times = timed.whole(*tried)
     fast = [
         s for s, t in zip(tried, times, strict=True) if (1 - _GAIN) * t <= min(times)
     ]
@@ -112,20 +112,20 @@ def _slower(speeds: Sequence[LayerSpeed]) -> list[LayerSpeed]:
     return sorted(found, key=lambda s: s.float32_us - s.int8_us)
 
 
-def _all_together(made: _Timed, first: Sequence[LayerSpeed]) -> list[tuple[str, ...]]:
+def _all_together(timed: _Timed, first: Sequence[LayerSpeed]) -> list[tuple[str, ...]]:
     found: list[tuple[str, ...]] = []
     slow = _slower(first)
     while slow:
         before = found[-1] if found else ()
         found.append((*before, *(s.layer for s in slow)))
-        slow = _slower(made.layers(found[-1]))
+        slow = _slower(timed.layers(found[-1]))
     return [*found, tuple(s.layer for s in first)]
 
 
-def _one_by_one(made: _Timed, first: Sequence[LayerSpeed]) -> tuple[str, ...]:
+def _one_by_one(timed: _Timed, first: Sequence[LayerSpeed]) -> tuple[str, ...]:
     found: tuple[str, ...] = ()
     for speed in _slower(first):
-        now, then = made.whole(found, (*found, speed.layer))
+        now, then = timed.whole(found, (*found, speed.layer))
         if then < (1 - _GAIN) * now:
             found = (*found, speed.layer)
     return found
@@ -209,9 +209,9 @@ class _Timed:
         read += [value for node in others for value in operands_of(node)]
         scales = {value: Scale(1 / 127) for value in read if value is not None}
         faked = with_fake_quant(self.program, scales, config, {})
-        made = lowered(self.program, faked, scales, config, "int8").program
-        optimize(made, 3)
-        return made
+        result = lowered(self.program, faked, scales, config, "int8").program
+        optimize(result, 3)
+        return result
 
     def _engine(self, program: Program) -> Engine:
         return engine_from_bytes(file.to_bytes(program), self.threads)

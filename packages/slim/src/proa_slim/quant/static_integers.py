@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from proa.ir.passes.match import made_by
+from proa.ir.passes.match import produced_by
 from proa.ir.program import Node, Value
 from proa.ir.program import Program as Graph
 from proa.runtime import call_operator
@@ -84,9 +84,9 @@ def product_before(node: Node) -> Value | None:
         return _biased(node)
     if node.op != "batch_norm_infer":
         return None
-    below = made_by(node.inputs[0], "add")
+    below = produced_by(node.inputs[0], "add")
     found = node.inputs[0] if below is None else _biased(below)
-    product = made_by(found, "conv2d", "linear")
+    product = produced_by(found, "conv2d", "linear")
     if (
         product is None
         or node.inputs[0] is None
@@ -99,7 +99,7 @@ def product_before(node: Node) -> Value | None:
 
 
 def _biased(add: Node) -> Value | None:
-    product, bias = made_by(add.inputs[0], "linear"), add.inputs[1]
+    product, bias = produced_by(add.inputs[0], "linear"), add.inputs[1]
     if product is None or product.outputs[0].only_user is not add or bias is None:
         return None
     plain = len(product.inputs) < 3 or product.inputs[2] is None
@@ -111,7 +111,9 @@ def _biased(add: Node) -> Value | None:
 def name_weights(graph: Graph) -> None:
     """Name integer weights after what they are rounded from, as calibration does."""
     for node in graph.main.nodes:
-        source = made_by(node.inputs[1], "quantize") if node.op in _INTEGER else None
+        source = (
+            produced_by(node.inputs[1], "quantize") if node.op in _INTEGER else None
+        )
         weight = None if source is None else source.inputs[0]
         if source is not None and weight is not None and weight.is_constant:
             name = f"{weight.name}.int8"

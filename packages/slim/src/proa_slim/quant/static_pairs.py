@@ -15,7 +15,7 @@ import numpy as np
 
 import proa
 from proa.errors import UnimplementedError
-from proa.ir.passes.match import made_by, number, rewrite
+from proa.ir.passes.match import number, produced_by, rewrite
 from proa.ir.program import Node, Value
 from proa.ir.program import Program as Graph
 from proa.ir.record import to_tensor
@@ -135,7 +135,7 @@ def fold_scales(graph: Graph) -> None:
     for node in graph.main.nodes:
         if node.op != "mul":
             continue
-        product = made_by(node.inputs[0], "matmul_int8")
+        product = produced_by(node.inputs[0], "matmul_int8")
         scale = number(node.inputs[1])
         if product is None or scale is None or not _is_plain(product, node):
             continue

@@ -137,24 +137,26 @@ def quant_aware(
             "gradients"
         )
     source = program.clone(for_test=True) if for_test else program
-    made = Program()
+    new_program = Program()
     held = scope or global_scope()
-    rounding = _Rounding(source, made, options, patterns, held, for_test)
-    with program_guard(made, Program()):
+    rounding = _Rounding(source, new_program, options, patterns, held, for_test)
+    with program_guard(new_program, Program()):
         inputs: dict[str, Any] = {
-            name: made.add_data(name, v.dtype, v.shape)
+            name: new_program.add_data(name, v.dtype, v.shape)
             for name, v in source.data.items()
         }
-        inputs.update((name, made.adopt(source.find(name))) for name in source.states)
+        inputs.update(
+            (name, new_program.adopt(source.find(name))) for name in source.states
+        )
         for name in source.data:
             inputs[name].stop_gradient = source.find(name).stop_gradient
-        replay("quant_aware", source, made, inputs, call=rounding)
+        replay("quant_aware", source, new_program, inputs, call=rounding)
     if not rounding.count:
         raise PreconditionNotMetError(
             "[quant_aware] expected at least one product to quantize, "
             f"got none of {list(options.ops)} that is not skipped"
         )
-    return made
+    return new_program
 
 
 class _Rounding:
@@ -165,13 +167,13 @@ class _Rounding:
     def __init__(
         self,
         source: Program,
-        made: Program,
+        program: Program,
         config: QuantConfig,
         patterns: Sequence[str],
         scope: Scope,
         for_test: bool,
     ) -> None:
-        self._source, self._made, self._config = source, made, config
+        self._source, self._program, self._config = source, program, config
         self._patterns, self._scope, self._for_test = patterns, scope, for_test
         self._products: dict[Value, IntegerProduct] = {}
         self.count = 0
@@ -179,9 +181,9 @@ class _Rounding:
     def __call__(self, node: Node, arrays: list[Any]) -> Sequence[Any]:
         results = self._results(node, arrays)
         if not self._for_test:
-            for value, made in zip(node.outputs, results, strict=True):
+            for value, result in zip(node.outputs, results, strict=True):
                 if value.dtype == "float32" and len(value.shape) > 1:
-                    self._note(made, f"{value.name}{_OUTPUT}")
+                    self._note(result, f"{value.name}{_OUTPUT}")
         return results
 
     def _results(self, node: Node, arrays: list[Any]) -> Sequence[Any]:
@@ -194,7 +196,7 @@ class _Rounding:
         before = product_before(node)
         if before is None or before not in self._products:
             return call_node(node, arrays)
-        _forget(self._made, arrays[0])
+        _forget(self._program, arrays[0])
         product = self._products[before].followed_by(node, arrays[1:])
         self._products[before] = product
         return product.call()
@@ -251,12 +253,12 @@ class _Rounding:
         return not skipped and node.op.removesuffix("_transpose") in self._config.ops
 
     def _state(self, name: str) -> Variable:
-        made = self._made.add_state(name, "float32", (1,))
-        made.stop_gradient = True
+        result = self._program.add_state(name, "float32", (1,))
+        result.stop_gradient = True
         held = self._scope.var(name)
         if held.tensor is None:
             held.set(np.zeros(1, np.float32))
-        return made
+        return result
 
     def _note(self, x: Any, name: str) -> tuple[Any, Any]:
         """States of the greatest magnitude of x: (sum, sum of weights)."""
@@ -358,14 +360,14 @@ def _out_scales(part: Program, scope: Scope) -> dict[str, float]:
 
 
 def _as_program(graph: Graph, part: Program) -> Program:
-    made = Program()
-    made.graph = made.recorder.program = graph
+    program = Program()
+    program.graph = program.recorder.program = graph
     inputs = {v.name: v for v in graph.main.inputs}
-    made.data = {name: inputs[name] for name in part.data if name in inputs}
+    program.data = {name: inputs[name] for name in part.data if name in inputs}
     defined: list[Value] = [*graph.main.inputs]
     defined += [v for node in graph.main.nodes for v in node.outputs]
     for value in defined:
         if value.name in part.vars:
-            made.register(Variable(value, made.recorder))
+            program.register(Variable(value, program.recorder))
     graph.main.outputs = []
-    return made
+    return program

@@ -10,7 +10,7 @@ import numpy as np
 from proa.ir.attributes import row_of
 from proa.ir.builder import make_node
 from proa.ir.passes import PIPELINE, apply, optimize
-from proa.ir.passes.match import made_by, rewrite
+from proa.ir.passes.match import produced_by, rewrite
 from proa.ir.program import Block, Node, Program, Value
 from proa.jit.save_load import export
 from proa.nn import Layer
@@ -80,7 +80,9 @@ def _hide_weights(program: Program) -> list[Value]:
     for block in program.blocks:
         for node in block.nodes:
             fake = (
-                made_by(node.inputs[1], "fake_quant") if node.op in _RECORDED else None
+                produced_by(node.inputs[1], "fake_quant")
+                if node.op in _RECORDED
+                else None
             )
             weight = None if fake is None else fake.inputs[0]
             if weight is not None and weight.is_constant:
@@ -130,7 +132,7 @@ def _constant(program: Program, array: Any, name: str) -> Value:
 
 def _plain_product(node: Node, value: Value | None) -> Node | None:
     """The integer product of a value that only the node reads, in float32."""
-    product = made_by(value, *_INTEGER)
+    product = produced_by(value, *_INTEGER)
     if product is None or product.outputs[0].only_user is not node:
         return None
     attrs = product.attrs

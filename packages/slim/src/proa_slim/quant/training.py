@@ -132,11 +132,11 @@ class QAT:
                 continue
             if child not in wrapped:
                 norm = pairs.get(path)
-                made = self._wrapped(child, layers[norm] if norm else None)
-                if made is None:
+                result = self._wrapped(child, layers[norm] if norm else None)
+                if result is None:
                     continue
-                wrapped[child] = _named(made, path)
-                if norm and isinstance(made, QuantizedConvNorm):
+                wrapped[child] = _named(result, path)
+                if norm and isinstance(result, QuantizedConvNorm):
                     _replace(layers, norm, FoldedNorm())
             _replace(layers, path, wrapped[child])
         if not wrapped and not attends:

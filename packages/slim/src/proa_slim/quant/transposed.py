@@ -17,7 +17,7 @@ import numpy as np
 
 import proa
 from proa.ir.builder import make_node
-from proa.ir.passes.match import made_by, rewrite
+from proa.ir.passes.match import produced_by, rewrite
 from proa.ir.program import Array, Block, Node, Program, Value
 from proa.nn import functional as F
 from proa.runtime import call_operator
@@ -142,7 +142,7 @@ def transposed_as_convolutions(program: Program, skip: Collection[str] = ()) -> 
 def _rewritten(
     program: Program, block: Block, node: Node, rows: Rows, skip: Collection[str]
 ) -> None:
-    fake = made_by(node.inputs[1], "fake_quant")
+    fake = produced_by(node.inputs[1], "fake_quant")
     weight = node.inputs[1] if fake is None else fake.inputs[0]
     bias = node.inputs[2] if len(node.inputs) > 2 else None
     if weight is None or weight.data is None or weight.dtype != "float32":
@@ -152,8 +152,8 @@ def _rewritten(
     if bias is not None and bias.data is None:
         return
     at = block.nodes.index(node)
-    made = rows.kernels(proa.to_tensor(np.asarray(weight.data))).numpy()
-    kernels = program.constant(np.ascontiguousarray(made), name=weight.name)
+    result = rows.kernels(proa.to_tensor(np.asarray(weight.data))).numpy()
+    kernels = program.constant(np.ascontiguousarray(result), name=weight.name)
     kernels.kind = "param"
     before: list[Node] = []
     if fake is not None:

@@ -72,12 +72,12 @@ class Controller:
         self, tokens: Sequence[int], count: int, rng: np.random.Generator
     ) -> list[int]:
         """A copy in which `count` tokens, if so many can vary, have another value."""
-        made = list(tokens)
+        result = list(tokens)
         free = [i for i, values in enumerate(self.ranges) if values > 1]
         for i in rng.permutation(free)[:count]:
             step = int(rng.integers(1, self.ranges[i]))
-            made[i] = (made[i] + step) % self.ranges[i]
-        return made
+            result[i] = (result[i] + step) % self.ranges[i]
+        return result
 
     def first_allowed(
         self, draw: Callable[[int], list[int]], attempts: int

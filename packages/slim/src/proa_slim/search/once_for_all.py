@@ -99,7 +99,7 @@ class OFA:
         for group in self._parts.graph.groups if widths else ():
             self._selector.scores(group)
         self.space = ChoiceSpace(
-            self._choices(widths, kernels or {}, depth), self._made
+            self._choices(widths, kernels or {}, depth), self._exported
         )
         self._check_depth(depth)
 
@@ -368,15 +368,15 @@ class OFA:
             for key, view in views.items():
                 copies[id(view)] = copy.deepcopy(tensors[key])
                 hold(copies[id(view)], view)
-            made = copy.deepcopy(self.network, copies)
-        for parameter in made.parameters():
+            result = copy.deepcopy(self.network, copies)
+        for parameter in result.parameters():
             parameter.clear_gradient(set_to_zero=False)
         if calibration:
-            renew_statistics(made, calibration)
-        made.eval()
-        return made
+            renew_statistics(result, calibration)
+        result.eval()
+        return result
 
-    def _made(self, arch: Mapping[str, Any]) -> nn.Layer:
+    def _exported(self, arch: Mapping[str, Any]) -> nn.Layer:
         return self.export(self.space.tokens(arch))
 
     def search(

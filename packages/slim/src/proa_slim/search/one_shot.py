@@ -135,10 +135,10 @@ class SuperNet(nn.Layer):
 
     def network(self, tokens: Sequence[int]) -> Network:
         """A network of its own with a copy of the weights of an architecture."""
-        made = Network(self.space.plan(tokens))
-        for own, shared in zip(made.blocks, self.layers_of(tokens), strict=True):
+        network = Network(self.space.plan(tokens))
+        for own, shared in zip(network.blocks, self.layers_of(tokens), strict=True):
             own.set_state_dict(shared.state_dict())
-        return made
+        return network
 
 
 def paths(

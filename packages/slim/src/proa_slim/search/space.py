@@ -144,15 +144,15 @@ class ChoiceSpace(SearchSpace):
         Raises:
             InvalidTypeError: If `build` gives a Layer.
         """
-        made = self._build(self.describe(tokens))
-        if isinstance(made, Layer):
+        result = self._build(self.describe(tokens))
+        if isinstance(result, Layer):
             raise InvalidTypeError(
                 "[ChoiceSpace] expected build to give a sequence of blocks, got a "
-                f"{type(made).__name__}: latency tables and supernets need blocks"
+                f"{type(result).__name__}: latency tables and supernets need blocks"
             )
-        return list(made)
+        return list(result)
 
     def token2arch(self, tokens: Sequence[int] | None = None) -> Layer:
         """A new network, with the parameters that layers begin with."""
-        made = self._build(self.describe(self._initial if tokens is None else tokens))
-        return made if isinstance(made, Layer) else Network(made)
+        result = self._build(self.describe(self._initial if tokens is None else tokens))
+        return result if isinstance(result, Layer) else Network(result)

@@ -295,7 +295,7 @@ class BlazeFaceSpace(_WholeSpace):
     def _blocks(self, arch: Arch) -> list[Block | None]:
         plan = super()._blocks(arch)
         channels = self._stem[-1].channels
-        made: list[Block | None] = []
+        results: list[Block | None] = []
         for block in plan:
             if block is not None and block.kind.endswith("blaze"):
                 out = max(channels, block.channels)
@@ -304,10 +304,10 @@ class BlazeFaceSpace(_WholeSpace):
                     block.expansion,
                 )  # fmt: skip
                 channels = out
-            elif block is not None and block.kind in ("head", "conv") and made:
+            elif block is not None and block.kind in ("head", "conv") and results:
                 block = Block(block.kind, channels, block.channels, 1)
-            made.append(block)
-        return made
+            results.append(block)
+        return results
 
 
 class _BlockSpace(StagedSpace):

@@ -541,15 +541,14 @@ template <class I>
 int64_t number_rows(const View& rows, const View& once, int64_t* order, int64_t* group) {
   const int64_t n = rows.shape[0];
   sort_numbers<I>(rows, order, group);
-  I* made = once.as<I>();
+  I* ids = once.as<I>();
   int64_t count = 0;
   for (int64_t k = 0; k < n; ++k) {
     const I row = rows.as<const I>()[order[k] * rows.stride[0]];
-    if (count == 0 || row != made[(count - 1) * once.stride[0]])
-      made[count++ * once.stride[0]] = row;
+    if (count == 0 || row != ids[(count - 1) * once.stride[0]]) ids[count++ * once.stride[0]] = row;
     group[order[k]] = count - 1;
   }
-  for (int64_t k = count; k < n; ++k) made[k * once.stride[0]] = made[(count - 1) * once.stride[0]];
+  for (int64_t k = count; k < n; ++k) ids[k * once.stride[0]] = ids[(count - 1) * once.stride[0]];
   return count;
 }
 

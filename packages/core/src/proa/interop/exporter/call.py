@@ -87,10 +87,10 @@ class Call(ABC):
     def _times(self, a: Ref, b: Ref) -> Ref:
         """An operator that gives the product of lists of one element."""
 
-    def _once(self, key: Any, made: Callable[[], Ref]) -> Ref:
+    def _once(self, key: Any, result: Callable[[], Ref]) -> Ref:
         target = self._lowering.target
         known = target.remembered(key)
-        return target.remember(key, made()) if known is None else known
+        return target.remember(key, result()) if known is None else known
 
     def shape(self, x: Ref) -> Ref:
         """The sizes of all axes, a list."""

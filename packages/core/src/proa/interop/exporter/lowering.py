@@ -115,13 +115,13 @@ class Lowering(ABC):
         """What an operator gives, by its row or as the composite that it equals."""
         call, rule = self.call(node), self.rule_of(node.op)
         if rule is not None:
-            made = rule(call, *refs, **node.attrs)
+            result = rule(call, *refs, **node.attrs)
         else:
             composite = row_of(node.op).composite
             if composite is None:
                 raise NotExpressibleError(f"{self.format} has no operators for it")
-            made = composite(_Rows(call), *refs, **node.attrs)
-        results = (made,) if isinstance(made, Ref) else tuple(made)
+            result = composite(_Rows(call), *refs, **node.attrs)
+        results = (result,) if isinstance(result, Ref) else tuple(result)
         for value in node.outputs[len(results) :]:
             if value.users or value.is_output:
                 raise NotExpressibleError(f"its result {value.name} has no counterpart")

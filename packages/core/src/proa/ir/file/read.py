@@ -198,11 +198,11 @@ class _Reader:
             node = self.node(nodes[k], range(first, following), constants, values)
             if int(nodes[k]["output_first"]) != following:
                 self.fail("nodes' outputs in order", nodes[k])
-            made = self.pick("values", following, nodes[k]["output_count"], own.stop)
-            node.outputs = [values[i] for i in made]
+            result = self.pick("values", following, nodes[k]["output_count"], own.stop)
+            node.outputs = [values[i] for i in result]
             for value in node.outputs:
                 value.producer = node
-            following = made.stop
+            following = result.stop
             block.nodes.append(node)
         self.check_kinds(block, own.stop == following)
         ids = self.tables["ids"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from proa.ir.builder import make_node
-from proa.ir.passes.match import made_by, rewrite
+from proa.ir.passes.match import produced_by, rewrite
 from proa.ir.program import Block, Node, Program, Value
 
 _HEADS_FIRST = {"perm": [0, 2, 1, 3]}  # its own inverse
@@ -14,7 +14,7 @@ _KEYS_LAST = {"perm": [0, 3, 1, 2]}  # of (batch, heads, width, keys)
 
 def step_before(value: Value | None, reader: Node, *ops: str) -> Node | None:
     """The node that makes the value, if `reader` alone reads it."""
-    node = made_by(value, *ops)
+    node = produced_by(value, *ops)
     return node if node is not None and node.outputs[0].only_user is reader else None
 
 
@@ -56,7 +56,7 @@ def replace_by_attention(
         for value, order in zip(operands, orders, strict=True)
     ]
     inputs: list[Value | None] = [part.outputs[0] for part in parts]
-    made = make_node(program, op, [*inputs, mask], attrs)
+    result = make_node(program, op, [*inputs, mask], attrs)
     at = block.nodes.index(node)
-    block.nodes[at:at] = [*parts, made]
-    rewrite(node, "transpose", [made.outputs[0]], _HEADS_FIRST)
+    block.nodes[at:at] = [*parts, result]
+    rewrite(node, "transpose", [result.outputs[0]], _HEADS_FIRST)

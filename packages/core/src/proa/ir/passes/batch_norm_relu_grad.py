@@ -4,7 +4,7 @@ from bisect import bisect_left
 
 from proa.ir.attributes import row_of
 from proa.ir.passes.hoist_updates import storage_owners
-from proa.ir.passes.match import made_by
+from proa.ir.passes.match import produced_by
 from proa.ir.program import Block, Node, Program, Value
 
 
@@ -12,11 +12,11 @@ def _norm_before(grad: Node) -> tuple[Node, Node] | None:
     """The batch norm whose gradient that is, if a relu follows it, and the relu's
     gradient, if nothing else reads that.
     """
-    relu_grad = made_by(grad.inputs[0], "relu_grad")
+    relu_grad = produced_by(grad.inputs[0], "relu_grad")
     if relu_grad is None or relu_grad.outputs[0].only_user is not grad:
         return None
-    relu = made_by(relu_grad.inputs[1], "relu")
-    norm = made_by(relu.inputs[0], "batch_norm") if relu is not None else None
+    relu = produced_by(relu_grad.inputs[1], "relu")
+    norm = produced_by(relu.inputs[0], "batch_norm") if relu is not None else None
     if norm is None or norm.attrs != grad.attrs:
         return None
     x, mean, variance, scale = grad.inputs[1:5]

@@ -57,14 +57,14 @@ def _dependencies(block: Block) -> list[set[int]]:
     keep their order.
     """
     owner = storage_owners(block)
-    made: dict[Value, int] = {}
+    results: dict[Value, int] = {}
     readers: dict[Value, set[int]] = {}
     changer: dict[Value, int] = {}
     ahead: list[set[int]] = []
     call = -1  # the last with an effect
     for i, node in enumerate(block.nodes):
         given = [v for v in node.inputs if v is not None]
-        needs = {made[v] for v in given if v in made}
+        needs = {results[v] for v in given if v in results}
         memory = {owner.get(v, v) for v in given}
         changed: set[Value] = set()
         if row_of(node.op).mutates:
@@ -78,7 +78,7 @@ def _dependencies(block: Block) -> list[set[int]]:
         for held in memory - changed:
             readers.setdefault(held, set()).add(i)
         for v in node.outputs:
-            made[v] = i
+            results[v] = i
         if row_of(node.op).calls_python:
             needs |= {call} - {-1}
             call = i

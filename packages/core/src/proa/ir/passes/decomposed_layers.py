@@ -8,7 +8,7 @@ from proa.ir.passes.attention_heads import (
     replace_by_attention,
     step_before,
 )
-from proa.ir.passes.match import made_by, number, rewrite
+from proa.ir.passes.match import number, produced_by, rewrite
 from proa.ir.program import Array, Block, Node, Program, Value
 
 
@@ -32,7 +32,7 @@ def fuse_layer_norm(program: Program) -> bool:
 
 def _fuse_norm(program: Program, block: Block, add: Node) -> bool:
     for product, bias in (add.inputs[:2], add.inputs[1::-1]):
-        scaled = made_by(product, "mul")
+        scaled = produced_by(product, "mul")
         if scaled is None or bias is None or bias.data is None:
             continue
         for normal, weight in (scaled.inputs[:2], scaled.inputs[1::-1]):
@@ -44,11 +44,11 @@ def _fuse_norm(program: Program, block: Block, add: Node) -> bool:
             if flat[0] is None or flat[1] is None:
                 continue
             constants = [program.constant(array) for array in flat if array is not None]
-            made = make_node(
+            result = make_node(
                 program, "layer_norm", [x, *constants], {"epsilon": epsilon}
             )
-            block.nodes.insert(block.nodes.index(add), made)
-            _take_place(block, add.outputs[0], made.outputs[0])
+            block.nodes.insert(block.nodes.index(add), result)
+            _take_place(block, add.outputs[0], result.outputs[0])
             return True
     return False
 
@@ -69,12 +69,12 @@ def _last_axis(value: Value, x: Value) -> Array | None:
 
 def _normal(value: Value | None) -> tuple[Value, float] | None:
     """x and e of (x - m) / sqrt(v + e)."""
-    node = made_by(value, "div", "mul")
+    node = produced_by(value, "div", "mul")
     if node is None or value is None or value.dtype not in ("float32", "float64"):
         return None
     for part, factor in (node.inputs[:2], node.inputs[1::-1]):
         root = _root(factor, inverse=node.op == "mul")
-        centered = made_by(part, "sub")
+        centered = produced_by(part, "sub")
         if root is not None and centered is not None:
             x = _centered(centered)
             variance, epsilon = root
@@ -89,9 +89,9 @@ def _root(value: Value | None, inverse: bool) -> tuple[Value, float] | None:
     """v and e of sqrt(v + e), or of its inverse."""
     inside: Value | None = None
     if inverse:
-        power = made_by(value, "pow")
-        division = made_by(value, "div")
-        if made_by(value, "rsqrt") is not None and value is not None:
+        power = produced_by(value, "pow")
+        division = produced_by(value, "div")
+        if produced_by(value, "rsqrt") is not None and value is not None:
             assert value.producer is not None
             inside = value.producer.inputs[0]
         elif power is not None and number(power.inputs[1]) == -0.5:
@@ -99,12 +99,12 @@ def _root(value: Value | None, inverse: bool) -> tuple[Value, float] | None:
         elif division is not None and number(division.inputs[0]) == 1.0:
             return _root(division.inputs[1], inverse=False)
     else:
-        power, root = made_by(value, "pow"), made_by(value, "sqrt")
+        power, root = produced_by(value, "pow"), produced_by(value, "sqrt")
         if root is not None:
             inside = root.inputs[0]
         elif power is not None and number(power.inputs[1]) == 0.5:
             inside = power.inputs[0]
-    shifted = made_by(inside, "add")
+    shifted = produced_by(inside, "add")
     if shifted is None:
         return None
     for variance, constant in (shifted.inputs[:2], shifted.inputs[1::-1]):
@@ -122,7 +122,7 @@ def _centered(sub: Node) -> Value | None:
 
 def _mean_of(value: Value | None) -> Value | None:
     """x of mean(x) over the last axis, which stays with size 1."""
-    node = made_by(value, "mean")
+    node = produced_by(value, "mean")
     x = None if node is None else node.inputs[0]
     if node is None or x is None or not node.attrs.get("keepdim"):
         return None
@@ -133,7 +133,7 @@ def _mean_of(value: Value | None) -> Value | None:
 def _is_variance(value: Value, x: Value) -> bool:
     """Whether the value is the mean of (x - mean(x)) ** 2."""
     square = _mean_of(value)
-    node = made_by(square, "square", "pow", "mul")
+    node = produced_by(square, "square", "pow", "mul")
     if node is None:
         return False
     base = node.inputs[0]
@@ -141,7 +141,7 @@ def _is_variance(value: Value, x: Value) -> bool:
         return False
     if node.op == "pow" and number(node.inputs[1]) != 2.0:
         return False
-    centered = made_by(base, "sub")
+    centered = produced_by(base, "sub")
     return centered is not None and _centered(centered) is x
 
 
@@ -204,10 +204,10 @@ def _scores(
 def _product(value: Value | None, reader: Node) -> tuple[Value, Value, float] | None:
     """q, the transposed k and the scale of their product."""
     scaled, scale = _scaled(value, reader)
-    matmul = made_by(scaled, "matmul")
+    matmul = produced_by(scaled, "matmul")
     if matmul is None:
         return None
-    last = reader if scaled is value else made_by(value, "mul", "div")
+    last = reader if scaled is value else produced_by(value, "mul", "div")
     if last is None or matmul.outputs[0].only_user is not last:
         return None
     (q, q_scale), (keys, k_scale) = (_scaled(v, matmul) for v in matmul.inputs[:2])
@@ -250,7 +250,7 @@ def fuse_linear_pair(program: Program) -> bool:
             if moved is not None and moved.attrs["perm"][-1] != len(_shape(moved)) - 1:
                 continue
             reader = node if moved is None else moved
-            first = made_by(reader.inputs[0], "linear")
+            first = produced_by(reader.inputs[0], "linear")
             if first is None or not _read_by(first, reader):
                 continue
             one, two = _held(first), _held(node)

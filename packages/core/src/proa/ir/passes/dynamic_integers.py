@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from proa.ir.passes.match import made_by, number, plain_linear, rewrite
+from proa.ir.passes.match import number, plain_linear, produced_by, rewrite
 from proa.ir.program import Array, Node, Program, Value
 
 #: Elements below which rounding an input takes longer than what its product saves.
@@ -41,7 +41,7 @@ def round_linear(program: Program) -> bool:
 
 def _integers(weight: Value | None) -> tuple[Array, Array, str] | None:
     """int8 and the scale of each column of a constant weight."""
-    wide = made_by(weight, "dequantize")
+    wide = produced_by(weight, "dequantize")
     if wide is not None:
         q, steps = wide.inputs[:2]
         if q is None or steps is None or q.data is None or steps.data is None:
@@ -120,24 +120,24 @@ def _fuse_scaled(program: Program, node: Node, nodes: list[Node]) -> bool:
 def _fuse_bias(node: Node) -> bool:
     """Case 2."""
     for value, bias in (node.inputs[:2], node.inputs[1::-1]):
-        made = made_by(value, "linear_dynamic")
-        if made is None or bias is None or not bias.is_constant:
+        result = produced_by(value, "linear_dynamic")
+        if result is None or bias is None or not bias.is_constant:
             continue
-        if made.outputs[0].only_user is not node or bias.dtype != "float32":
+        if result.outputs[0].only_user is not node or bias.dtype != "float32":
             continue
-        inputs = [*made.inputs, None][:4]
+        inputs = [*result.inputs, None][:4]
         w = inputs[1]
-        if inputs[3] is not None or w is None or made.attrs.get("act") != "none":
+        if inputs[3] is not None or w is None or result.attrs.get("act") != "none":
             continue
         if bias.shape == (w.shape[1],):
-            rewrite(node, made.op, [*inputs[:3], bias], made.attrs)
+            rewrite(node, result.op, [*inputs[:3], bias], result.attrs)
             return True
     return False
 
 
 def _pair_of_scales(factor: Value | None) -> tuple[Value, Array] | None:
     """x's scale, and the constant of the weight that it is multiplied by."""
-    both = made_by(factor, "mul")
+    both = produced_by(factor, "mul")
     if both is None:
         return None
     for step, constant in (both.inputs[:2], both.inputs[1::-1]):
@@ -150,11 +150,11 @@ def _pair_of_scales(factor: Value | None) -> tuple[Value, Array] | None:
 
 def _product(sums: Value | None) -> Node | None:
     """The product in float64 whose integers are cast to float32."""
-    wide = made_by(sums, "cast")
-    whole = None if wide is None else made_by(wide.inputs[0], "cast")
+    wide = produced_by(sums, "cast")
+    whole = None if wide is None else produced_by(wide.inputs[0], "cast")
     if whole is None or whole.outputs[0].dtype != "int32":
         return None
-    product = made_by(whole.inputs[0], "matmul", "linear")
+    product = produced_by(whole.inputs[0], "matmul", "linear")
     if product is None or product.outputs[0].dtype != "float64":
         return None
     return None if len(product.inputs) > 2 and product.inputs[2] else product
@@ -162,21 +162,21 @@ def _product(sums: Value | None) -> Node | None:
 
 def _rounded(left: Value | None, step: Value) -> Value | None:
     """The x whose integers less their zero these are, if `step` is its scale."""
-    cast = made_by(left, "cast")
-    centred = None if cast is None else made_by(cast.inputs[0], "sub")
+    cast = produced_by(left, "cast")
+    centred = None if cast is None else produced_by(cast.inputs[0], "sub")
     if centred is None:
         return None
-    wide, zero = (made_by(v, "cast") for v in centred.inputs[:2])
+    wide, zero = (produced_by(v, "cast") for v in centred.inputs[:2])
     if wide is None or zero is None:
         return None
-    q = made_by(wide.inputs[0], "cast")
-    clip = None if q is None else made_by(q.inputs[0], "clip")
-    moved = None if clip is None else made_by(clip.inputs[0], "add")
+    q = produced_by(wide.inputs[0], "cast")
+    clip = None if q is None else produced_by(q.inputs[0], "clip")
+    moved = None if clip is None else produced_by(clip.inputs[0], "add")
     if clip is None or moved is None or q is None or q.outputs[0].dtype != "uint8":
         return None
-    rounded = made_by(moved.inputs[0], "round")
-    division = None if rounded is None else made_by(rounded.inputs[0], "div")
-    point = made_by(moved.inputs[1], "cast")
+    rounded = produced_by(moved.inputs[0], "round")
+    division = None if rounded is None else produced_by(rounded.inputs[0], "div")
+    point = produced_by(moved.inputs[1], "cast")
     if division is None or point is None or point.inputs[0] is not zero.inputs[0]:
         return None
     x = division.inputs[0]
@@ -187,24 +187,24 @@ def _rounded(left: Value | None, step: Value) -> Value | None:
 
 def _source(value: Value | None) -> Value | None:
     """The value itself, or what a cast to its own dtype or a reshape made it of."""
-    while (made := made_by(value, "reshape", "assign")) is not None:
-        value = made.inputs[0]
+    while (result := produced_by(value, "reshape", "assign")) is not None:
+        value = result.inputs[0]
     return value
 
 
 def _is_range(step: Value, x: Value) -> bool:
     """Whether `step` is (max(x, 0) - min(x, 0)) / 255."""
-    division = made_by(step, "div")
-    width = None if division is None else made_by(division.inputs[0], "sub")
+    division = produced_by(step, "div")
+    width = None if division is None else produced_by(division.inputs[0], "sub")
     if division is None or width is None or number(division.inputs[1]) != 255.0:
         return False
     for bound, op, reduction in zip(
         width.inputs[:2], ("maximum", "minimum"), ("max", "min"), strict=True
     ):
-        clamped = made_by(bound, op)
+        clamped = produced_by(bound, op)
         if clamped is None or number(clamped.inputs[1]) != 0.0:
             return False
-        extreme = made_by(clamped.inputs[0], reduction)
+        extreme = produced_by(clamped.inputs[0], reduction)
         if extreme is None or extreme.inputs[0] is not x:
             return False
         if extreme.outputs[0].shape != ():
@@ -218,10 +218,10 @@ def _whole(value: Value | None) -> Array | None:
         return None
     if value.data is not None:
         return np.asarray(value.data)
-    cast = made_by(value, "cast")
+    cast = produced_by(value, "cast")
     if cast is not None:
         return _whole(cast.inputs[0])
-    moved = made_by(value, "sub")
+    moved = produced_by(value, "sub")
     if moved is None:
         return None
     a, b = (_whole(v) for v in moved.inputs[:2])

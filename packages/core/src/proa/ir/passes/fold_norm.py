@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from proa.ir.passes.match import made_by, rewrite
+from proa.ir.passes.match import produced_by, rewrite
 from proa.ir.program import Array, Node, Program, Value
 
 _TYPES = ("float32", "float64", "float16")
@@ -16,7 +16,7 @@ def _held(value: Value | None) -> Array | None:
 
 def _parts(norm: Node) -> tuple[Node, list[Array]] | None:
     """The node before and [w, mean, variance, scale, bias], if all is constant."""
-    before = made_by(norm.inputs[0], "conv2d", "linear")
+    before = produced_by(norm.inputs[0], "conv2d", "linear")
     if before is None or before.outputs[0].only_user is not norm:
         return None
     if before.op == "linear" and len(norm.outputs[0].shape) != 2:
@@ -61,7 +61,7 @@ def fuse_batch_norm(program: Program) -> bool:
     changed = False
     for block in program.blocks:
         for norm in [n for n in block.nodes if n.op == "batch_norm_infer"]:
-            conv = made_by(norm.inputs[0], "conv2d")
+            conv = produced_by(norm.inputs[0], "conv2d")
             if conv is None or conv.outputs[0].only_user is not norm:
                 continue
             kind = conv.outputs[0].dtype

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from proa.ir.passes.match import made_by, rewrite, same_shape
+from proa.ir.passes.match import produced_by, rewrite, same_shape
 from proa.ir.passes.scaled_convolution import is_scaled
 from proa.ir.program import Node, Program, Value
 from proa.schema import ROWS
@@ -27,7 +27,7 @@ def _product(value: Value | None, reader: Node, *ops: str) -> Node | None:
     """The product that makes the value, if `reader` alone reads it and it has no scale
     as its last step.
     """
-    node = made_by(value, *ops)
+    node = produced_by(value, *ops)
     if node is None or node.outputs[0].only_user is not reader or is_scaled(node):
         return None
     return node
@@ -159,8 +159,8 @@ def _fuse_residual(add: Node) -> bool:
         product = _product(value, add, *_PRODUCTS)
         if product is None or other is None or product.outputs[0] is other:
             continue
-        made = product.outputs[0]
-        if not same_shape(made, other) or made.dtype != other.dtype:
+        result = product.outputs[0]
+        if not same_shape(result, other) or result.dtype != other.dtype:
             continue
         inputs = _arguments(product)
         if product.attrs.get("act", "none") != "none" or inputs[-1] is not None:

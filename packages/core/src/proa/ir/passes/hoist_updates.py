@@ -35,8 +35,8 @@ def _order(block: Block) -> list[Node]:
         held = [owner.get(v, v) for v in node.inputs if v is not None]
         at = i * step
         if row_of(node.op).mutates and node.part == 0:
-            made = [place[v.producer] for v in node.inputs if v and v.producer]
-            at = max([*made, *(used[v] for v in held if v in used)], default=-step)
+            results = [place[v.producer] for v in node.inputs if v and v.producer]
+            at = max([*results, *(used[v] for v in held if v in used)], default=-step)
             at += i + 1 - at % step
         place[node] = at
         for v in held:

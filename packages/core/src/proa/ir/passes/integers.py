@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from proa.ir.builder import make_node
-from proa.ir.passes.match import made_by, number, rewrite, same_shape
+from proa.ir.passes.match import number, produced_by, rewrite, same_shape
 from proa.ir.program import Node, Program, Value
 from proa.schema import ROWS
 
@@ -66,7 +66,7 @@ def _moved(program: Program, node: Node) -> Node | None:
     """Let a quantize and the node that makes its input compute each other's op, if they
     commute; returns the node that is now the quantize.
     """
-    before = made_by(node.inputs[0], *_COMMUTES)
+    before = produced_by(node.inputs[0], *_COMMUTES)
     if before is None or before.outputs[0].only_user is not node:
         return None
     if _shrinks_by_half(before) or (before.op == "relu" and node.op != "quantize"):
@@ -91,7 +91,7 @@ def _shrinks_by_half(node: Node) -> bool:
 
 def _quantized_parts(program: Program, node: Node) -> list[Node]:
     """Let a quantize of a concat be a concat of what the returned nodes quantize."""
-    joined = made_by(node.inputs[0], "concat")
+    joined = produced_by(node.inputs[0], "concat")
     if node.op != "quantize" or joined is None:
         return []
     if joined.outputs[0].only_user is not node:
@@ -104,7 +104,7 @@ def _quantized_parts(program: Program, node: Node) -> list[Node]:
 
 def _known_integers(node: Node) -> Value | None:
     """The integers that a quantize returns."""
-    wide = made_by(node.inputs[0], "dequantize") if node.op == "quantize" else None
+    wide = produced_by(node.inputs[0], "dequantize") if node.op == "quantize" else None
     if wide is None or wide.inputs[0] is None or wide.inputs[0].dtype != "int8":
         return None
     scale = number(node.inputs[1])
@@ -143,7 +143,7 @@ def _product(
     dtypes: tuple[str, ...] = ("float32",),
     ops: tuple[str, ...] = _PRODUCTS,
 ) -> Node | None:
-    product = made_by(value, *ops)
+    product = produced_by(value, *ops)
     if product is None or product.attrs["dtype"] not in dtypes:
         return None
     return product if product.outputs[0].only_user is reader else None
@@ -169,7 +169,7 @@ def _fuse_sum(add: Node) -> bool:
 
 def _keep_residual_whole(product: Node) -> bool:
     inputs = _inputs(product)
-    wide = made_by(inputs[4], "dequantize")
+    wide = produced_by(inputs[4], "dequantize")
     scale = None if wide is None else number(wide.inputs[1])
     if wide is None or scale is None or wide.inputs[0] is None:
         return False
@@ -207,7 +207,7 @@ def _fuse_rounding(node: Node) -> bool:
 
 def _dequantized(value: Value | None) -> tuple[Value, float] | None:
     """The int8 array and the scale that a value is made of."""
-    wide = made_by(value, "dequantize")
+    wide = produced_by(value, "dequantize")
     scale = None if wide is None else number(wide.inputs[1])
     x = None if wide is None else wide.inputs[0]
     return (x, scale) if x is not None and scale and x.dtype == "int8" else None
@@ -224,7 +224,9 @@ def fuse_integer_gate(program: Program) -> bool:
     changed = False
     for block in program.blocks:
         for node in block.nodes:
-            product = made_by(node.inputs[0], "mul") if node.op == "quantize" else None
+            product = (
+                produced_by(node.inputs[0], "mul") if node.op == "quantize" else None
+            )
             step = None if product is None else number(node.inputs[1])
             if product is None or not step:
                 continue

@@ -10,7 +10,7 @@ from proa.ir.attributes import complete
 from proa.ir.program import Node, Value
 
 
-def made_by(value: Value | None, *ops: str) -> Node | None:
+def produced_by(value: Value | None, *ops: str) -> Node | None:
     """The node that makes the value, if its op is one of these."""
     if value is None or value.producer is None or value.producer.op not in ops:
         return None

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from proa.ir.builder import make_node
-from proa.ir.passes.match import made_by
+from proa.ir.passes.match import produced_by
 from proa.ir.program import Array, Node, Program, Value
 
 #: States of these cells are within [-1, 1], if the first ones are.
@@ -31,13 +31,13 @@ def quantize_recurrent(
         nodes: list[Node] = []
         for node in block.nodes:
             is_wanted = node.op == "recurrent" and (not is_chosen or is_chosen(node))
-            made = _rounded(program, node) if is_wanted else None
-            if made is None:
+            result = _rounded(program, node) if is_wanted else None
+            if result is None:
                 nodes.append(node)
                 continue
-            nodes.append(made)
+            nodes.append(result)
             changed = True
-            for old, new in zip(node.outputs, made.outputs, strict=False):
+            for old, new in zip(node.outputs, result.outputs, strict=False):
                 new.name = old.name
                 block.replace(old, new)
         block.nodes = nodes
@@ -73,7 +73,7 @@ def _rounded(program: Program, node: Node) -> Node | None:
 
 def _integers(w: Value | None) -> tuple[Array, Array] | None:
     """int8 and a scale for each row of a constant matrix."""
-    wide = made_by(w, "dequantize")
+    wide = produced_by(w, "dequantize")
     if wide is not None:
         q, steps = wide.inputs[:2]
         if q is None or steps is None or q.data is None or steps.data is None:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from proa.ir.builder import make_node
-from proa.ir.passes.match import made_by, number, rewrite, same_shape
+from proa.ir.passes.match import number, produced_by, rewrite, same_shape
 from proa.ir.passes.scaled_convolution import is_scaled
 from proa.ir.program import Array, Block, Node, Program, Value
 
@@ -102,10 +102,10 @@ class _Fusion:
         return self.changed
 
     def make(self, op: str, inputs: list[Value | None], attrs: dict[str, Any]) -> Value:
-        made = make_node(self.program, op, inputs, attrs)
-        self.nodes.append(made)
+        result = make_node(self.program, op, inputs, attrs)
+        self.nodes.append(result)
         self.changed = True
-        return made.outputs[0]
+        return result.outputs[0]
 
     def int8(self, real: _Real | None) -> _Real | None:
         """The same numbers by int8, if there are such integers."""
@@ -131,7 +131,7 @@ class _Fusion:
             return
         shift = 128 if q.dtype == "uint8" else 0
         x, low, reader = found.x, found.low - shift, found.reader
-        relu = made_by(x, "relu")
+        relu = produced_by(x, "relu")
         if relu is not None and x.only_user is reader and relu.inputs[0] is not None:
             x, low, reader = relu.inputs[0], max(low, zero), relu
         both = self.sum_of(x, reader)
@@ -151,7 +151,7 @@ class _Fusion:
         )  # fmt: skip
 
     def sum_of(self, x: Value, reader: Node) -> tuple[str, _Real, _Real] | None:
-        node = made_by(x, *_SUMS)
+        node = produced_by(x, *_SUMS)
         if node is None or x.only_user is not reader:
             return None
         a, b = (self.int8(_real(v)) for v in node.inputs)
@@ -201,7 +201,7 @@ class _Fusion:
 
     def multiply_pair(self, node: Node) -> None:
         """Case 4: the product."""
-        moves = [made_by(v, *_MOVES) for v in node.inputs]
+        moves = [produced_by(v, *_MOVES) for v in node.inputs]
         values = [
             v if move is None else move.inputs[0]
             for v, move in zip(node.inputs, moves, strict=True)
@@ -222,11 +222,11 @@ class _Fusion:
     def scale(self, node: Node) -> bool:
         """Case 4: a number after it."""
         scaled = _pair(node)
-        product = None if scaled is None else made_by(scaled[0], "matmul_int8")
+        product = None if scaled is None else produced_by(scaled[0], "matmul_int8")
         if scaled is None or product is None or product.attrs["dtype"] != "float32":
             return False
-        made = product.outputs[0]
-        if made.only_user is not node or made.shape != node.outputs[0].shape:
+        result = product.outputs[0]
+        if result.only_user is not node or result.shape != node.outputs[0].shape:
             return False
         if any(user.op == "round" for user in node.outputs[0].users):
             return False  # the quotient of case 1
@@ -243,14 +243,14 @@ class _Fusion:
         real = _real(node.outputs[0])
         if real is None or real.q not in self.integers:
             return
-        made = self.int8(real)
-        if made is None or real.q.dtype == "int8":
+        result = self.int8(real)
+        if result is None or real.q.dtype == "int8":
             return  # `run` replaces int8 by int8
-        wide = self.make("cast", [made.q], {"dtype": "int32"})
-        zero = self.program.constant(np.array(made.zero, np.int32))
+        wide = self.make("cast", [result.q], {"dtype": "int32"})
+        zero = self.program.constant(np.array(result.zero, np.int32))
         centered = self.make("sub", [wide, zero], {})
         number_ = self.make("cast", [centered], {"dtype": "float32"})
-        scale = self.program.constant(np.array(made.scale, np.float32))
+        scale = self.program.constant(np.array(result.scale, np.float32))
         rewrite(node, "mul", [number_, scale], {})
 
 
@@ -284,18 +284,18 @@ def _pair(node: Node | None) -> tuple[Value, float] | None:
 
 
 def _rounding(cast: Node) -> _Rounding | None:
-    clip = made_by(cast.inputs[0], "clip")
+    clip = produced_by(cast.inputs[0], "clip")
     low, high = _LIMITS[cast.outputs[0].dtype]
     if clip is None or clip.attrs["max"] != high:
         return None
     if clip.attrs["min"] not in (low, -127):  # Paddle has no -128 in training
         return None
     whole, zero = clip.inputs[0], 0.0
-    moved = _pair(made_by(whole, "add"))
+    moved = _pair(produced_by(whole, "add"))
     if moved is not None:
         whole, zero = moved
-    rounded = made_by(whole, "round")
-    division = None if rounded is None else made_by(rounded.inputs[0], "div")
+    rounded = produced_by(whole, "round")
+    division = None if rounded is None else produced_by(rounded.inputs[0], "div")
     quotient = _pair(division)
     if quotient is None or division is None or zero != int(zero):
         return None
@@ -306,7 +306,7 @@ def _rounding(cast: Node) -> _Rounding | None:
 
 
 def _real(value: Value | None) -> _Real | None:
-    scaled = _pair(made_by(value, "mul"))
+    scaled = _pair(produced_by(value, "mul"))
     return None if scaled is None else _whole(scaled[0], scaled[1])
 
 
@@ -314,13 +314,13 @@ def _whole(value: Value | None, scale: float = 1.0) -> _Real | None:
     """Integers that float32 has, as products of Paddle's quantized programs do."""
     if value is None or value.dtype != "float32":
         return None
-    cast = made_by(value, "cast")
+    cast = produced_by(value, "cast")
     centered = None if cast is None else cast.inputs[0]
     zero = 0.0
-    moved = _pair(made_by(centered, "sub"))
+    moved = _pair(produced_by(centered, "sub"))
     if moved is not None:
         centered, zero = moved
-    wide = made_by(centered, "cast")
+    wide = produced_by(centered, "cast")
     q = None if wide is None or wide.outputs[0].dtype != "int32" else wide.inputs[0]
     if q is None or q.dtype not in _LIMITS:
         return None

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from proa.ir.passes.match import made_by, rewrite
+from proa.ir.passes.match import produced_by, rewrite
 from proa.ir.program import Array, Node, Program, Value
 
 _TYPES = ("float32", "float64")
@@ -20,7 +20,7 @@ def _number(value: Value | None) -> float | None:
 
 def _operand(value: Value | None, op: str, number: float) -> Value | None:
     """x, if the value is made by op(x, number) or op(number, x)."""
-    node = made_by(value, op)
+    node = produced_by(value, op)
     if node is None:
         return None
     for x, constant in (node.inputs[:2], node.inputs[1::-1]):
@@ -54,7 +54,7 @@ def _gated(node: Node | None, gate: Any) -> Value | None:
 
 def _sigmoid(value: Value | None) -> Value | None:
     """x of sigmoid(x), or of sigmoid(1 * x)."""
-    node = made_by(value, "sigmoid")
+    node = produced_by(value, "sigmoid")
     if node is None:
         return None
     return _operand(node.inputs[0], "mul", 1.0) or node.inputs[0]
@@ -75,7 +75,7 @@ def fuse_gated_activation(program: Program) -> bool:
             y = node.outputs[0]
             x, op = None, "hard_swish"
             if node.op == "div" and _number(node.inputs[1]) == 6.0:
-                x = _gated(made_by(node.inputs[0], "mul"), _clipped)
+                x = _gated(produced_by(node.inputs[0], "mul"), _clipped)
             elif node.op == "mul":
                 x, op = _gated(node, _sigmoid), "silu"
             if x is not None and x.shape == y.shape and x.dtype == y.dtype:
@@ -102,11 +102,11 @@ def _scaled(add: Node, *ops: str) -> tuple[Node, Array, Array] | None:
     if add.op != "add" or channels < 0 or add.outputs[0].dtype not in _TYPES:
         return None
     for product, shift in (add.inputs[:2], add.inputs[1::-1]):
-        mul = made_by(product, "mul")
+        mul = produced_by(product, "mul")
         if mul is None or mul.outputs[0].only_user is not add:
             continue
         for value, factor in (mul.inputs[:2], mul.inputs[1::-1]):
-            found = made_by(value, *ops)
+            found = produced_by(value, *ops)
             a, b = _per_channel(factor, channels), _per_channel(shift, channels)
             if found is None or a is None or b is None:
                 continue

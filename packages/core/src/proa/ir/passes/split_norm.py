@@ -65,8 +65,8 @@ def split_batch_norm(program: Program) -> bool:
                 views = []
             last = make_node(program, "normalise_by", [x, *parts], {})
             last.outputs, y.producer = [y], last
-            for made in (moments, *views, last):
-                made.location = node.location
+            for result in (moments, *views, last):
+                result.location = node.location
             nodes += [moments, *views, last]
             changed = True
         block.nodes = nodes

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from proa.ir.passes.match import made_by, number, plain_linear, rewrite
+from proa.ir.passes.match import number, plain_linear, produced_by, rewrite
 from proa.ir.program import Array, Node, Program, Value
 
 #: Members of a group of a weight with one scale for a column; divides no more than it
@@ -56,7 +56,7 @@ def _rewrite(
 
 def _fuse_bytes(program: Program, node: Node) -> bool:
     """Case 1."""
-    wide = made_by(node.inputs[1], "dequantize")
+    wide = produced_by(node.inputs[1], "dequantize")
     w, steps = (None, None) if wide is None else wide.inputs[:2]
     if wide is None or w is None or steps is None or w.dtype != "int8":
         return False
@@ -81,14 +81,14 @@ def _fuse_bytes(program: Program, node: Node) -> bool:
 
 def _fuse_half_bytes(program: Program, node: Node) -> bool:
     """Case 2."""
-    shaped = made_by(node.inputs[1], "reshape")
-    product = None if shaped is None else made_by(shaped.inputs[0], "mul")
+    shaped = produced_by(node.inputs[1], "reshape")
+    product = None if shaped is None else produced_by(shaped.inputs[0], "mul")
     grouped = None if product is None else product.inputs[0]
-    flat = made_by(grouped, "reshape")  # of an odd number of groups
-    centred = made_by(grouped if flat is None else flat.inputs[0], "sub")
-    wide = None if product is None else made_by(product.inputs[1], "cast")
-    cast = None if centred is None else made_by(centred.inputs[0], "cast")
-    joined = None if cast is None else made_by(cast.inputs[0], "concat")
+    flat = produced_by(grouped, "reshape")  # of an odd number of groups
+    centred = produced_by(grouped if flat is None else flat.inputs[0], "sub")
+    wide = None if product is None else produced_by(product.inputs[1], "cast")
+    cast = None if centred is None else produced_by(centred.inputs[0], "cast")
+    joined = None if cast is None else produced_by(cast.inputs[0], "concat")
     if shaped is None or grouped is None or centred is None or wide is None:
         return False
     stored = None if joined is None else _stored(joined)
@@ -116,8 +116,8 @@ def _stored(joined: Node) -> Array | None:
     """The bytes whose low and high halves a concat joins."""
     if len(joined.inputs) != 2 or joined.attrs.get("axis", 0) != 0:
         return None
-    low = made_by(joined.inputs[0], "bitwise_and")
-    high = made_by(joined.inputs[1], "floor_div")
+    low = produced_by(joined.inputs[0], "bitwise_and")
+    high = produced_by(joined.inputs[1], "floor_div")
     if low is None or high is None or low.inputs[0] is not high.inputs[0]:
         return None
     source = low.inputs[0]

@@ -113,13 +113,13 @@ def _converted_function(function: FunctionType) -> Callable[..., Any]:
 def _like(
     function: FunctionType, code: CodeType, closure: tuple[CellType, ...]
 ) -> FunctionType:
-    made = FunctionType(
+    result = FunctionType(
         code, function.__globals__, function.__name__, function.__defaults__, closure
     )
-    made.__kwdefaults__ = function.__kwdefaults__
-    made.__qualname__, made.__module__ = function.__qualname__, function.__module__
-    made.__dict__.update(function.__dict__)
-    return made
+    result.__kwdefaults__ = function.__kwdefaults__
+    result.__qualname__, result.__module__ = function.__qualname__, function.__module__
+    result.__dict__.update(function.__dict__)
+    return result
 
 
 def _around_users(function: FunctionType) -> Callable[..., Any]:
@@ -127,11 +127,11 @@ def _around_users(function: FunctionType) -> Callable[..., Any]:
     inner = getattr(function, "__wrapped__", None)
     if inner is None or not function.__closure__:
         return function
-    made = converted(inner)
-    if made is inner:
+    result = converted(inner)
+    if result is inner:
         return function
     closure = tuple(
-        CellType(made) if _content(cell) is inner else cell
+        CellType(result) if _content(cell) is inner else cell
         for cell in function.__closure__
     )
     return _like(function, function.__code__, closure)
@@ -153,22 +153,22 @@ def converted(function: Any) -> Any:
     if isinstance(function, FunctionType):
         return _converted_function(function)
     if isinstance(function, MethodType):
-        made = converted(function.__func__)
-        return function if made is function.__func__ else _bound(made, function)
+        result = converted(function.__func__)
+        return function if result is function.__func__ else _bound(result, function)
     if isinstance(function, functools.partial):
-        made = converted(function.func)
-        if made is function.func:
+        result = converted(function.func)
+        if result is function.func:
             return function
-        return functools.partial(made, *function.args, **function.keywords)
+        return functools.partial(result, *function.args, **function.keywords)
     called = getattr(type(function), "__call__", None)  # noqa: B004  (not the instance's)
     if isinstance(called, FunctionType) and not isinstance(function, type):
-        made = converted(called)
-        return function if made is called else MethodType(made, function)
+        result = converted(called)
+        return function if result is called else MethodType(result, function)
     return function
 
 
-def _bound(made: Callable[..., Any], method: MethodType) -> MethodType:
-    return MethodType(made, method.__self__)
+def _bound(result: Callable[..., Any], method: MethodType) -> MethodType:
+    return MethodType(result, method.__self__)
 
 
 def call(function: Any) -> Any:
@@ -245,11 +245,11 @@ def recordable(
     @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
         with _recording():
-            made = converted(function)
+            output = converted(function)
             if recording_state.depth > 1:
-                return made(*args, **kwargs)
+                return output(*args, **kwargs)
             try:
-                result = _first_call(made, args, kwargs)
+                result = _first_call(output, args, kwargs)
                 return result if collect is None else collect(result)
             except BodyError as escaped:
                 error = escaped.unwrap()

@@ -63,12 +63,12 @@ class EarlyExits:
         if not _ends(body):
             body = [*body, _like(body[-1], ast.Return(ast.Constant(None)))]
         first, last = body[0], body[-1]
-        made = [
+        results = [
             _like(first, _set(RETURNED, False)),
             *self._block(body, _Around()),
             _like(last, ast.Return(_runtime("returned", _read(RESULT)))),
         ]
-        return self._without_unread(made)
+        return self._without_unread(results)
 
     def _without_unread(self, body: list[ast.stmt]) -> list[ast.stmt]:
         """The statements but for what sets flags that nothing reads."""
@@ -79,23 +79,25 @@ class EarlyExits:
 
     # -- blocks -----------------------------------------------------------------------
     def _block(self, body: Sequence[ast.stmt], around: _Around) -> list[ast.stmt]:
-        made: list[ast.stmt] = []
+        results: list[ast.stmt] = []
         for k, node in enumerate(body):
             rest = list(body[k + 1 :])
             kinds = self._early_exits(node)
             if not kinds:
-                made += self._inner(node, around)
+                results += self._inner(node, around)
             elif isinstance(node, (ast.Return, ast.Break, ast.Continue)):
-                return made + self._flag(node, around)
+                return results + self._flag(node, around)
             else:
                 if isinstance(node, ast.If):
                     rest = self._move(node, rest)
-                made += self._inner(node, around)
+                results += self._inner(node, around)
                 flags = self._flags(kinds, around)
                 if rest:
-                    made.append(self._guard(flags, self._block(rest, around), rest[0]))
-                return made
-        return made
+                    results.append(
+                        self._guard(flags, self._block(rest, around), rest[0])
+                    )
+                return results
+        return results
 
     def _move(self, node: ast.If, rest: list[ast.stmt]) -> list[ast.stmt]:
         """Move what follows a branch to the branch that continues, if one does not."""
@@ -120,10 +122,10 @@ class EarlyExits:
                 block = getattr(part, name, None)
                 if not isinstance(block, list) or not block:
                     continue
-                made = self._block(block, around) or [_like(block[0], ast.Pass())]
+                result = self._block(block, around) or [_like(block[0], ast.Pass())]
                 if name == "orelse" and isinstance(node, ast.Try) and ahead:
-                    made = [self._guard(ahead, made, block[0])]
-                setattr(part, name, made)
+                    result = [self._guard(ahead, result, block[0])]
+                setattr(part, name, result)
         return [node]
 
     def _loop(self, node: ast.While | ast.For, around: _Around) -> list[ast.stmt]:
@@ -132,23 +134,23 @@ class EarlyExits:
         own = _Around(f"_broke_{self._count}", f"_continued_{self._count}")
         first = node.body[0]
         node.body = self._block(node.body, own)
-        made: list[ast.stmt] = []
+        results: list[ast.stmt] = []
         if "continue" in kinds:
             node.body.insert(0, _like(first, _set(own.continued, False)))
         if "break" in kinds:
-            made.append(_like(node, _set(own.broke, False)))
+            results.append(_like(node, _set(own.broke, False)))
         flags = self._flags(kinds - {"continue"}, own)
         if flags and isinstance(node, ast.While):
             test = ast.BoolOp(ast.And(), [_go_on(flags), node.test])
             node.test = ast.copy_location(test, node.test)
         elif flags:
             self.stops[node] = flags
-        made.append(node)
+        results.append(node)
         orelse, node.orelse = node.orelse, []
         if orelse:
             after = self._block(orelse, around)
-            made += [self._guard(flags, after, orelse[0])] if flags else after
-        return made
+            results += [self._guard(flags, after, orelse[0])] if flags else after
+        return results
 
     # -- flags ------------------------------------------------------------------------
     def _early_exits(self, node: ast.stmt, part: str = "") -> set[str]:
@@ -237,8 +239,8 @@ def _ends(body: Sequence[ast.stmt]) -> bool:
     return False
 
 
-def _like(node: ast.stmt, made: ast.stmt) -> ast.stmt:
-    return ast.fix_missing_locations(ast.copy_location(made, node))
+def _like(node: ast.stmt, result: ast.stmt) -> ast.stmt:
+    return ast.fix_missing_locations(ast.copy_location(result, node))
 
 
 def _read(name: str) -> ast.expr:

@@ -247,10 +247,10 @@ def conform(value: Any, kind: AbstractValue) -> Any:
         items = [UNDEFINED] * len(kind.items)
         if value is not UNDEFINED:
             items = [value[key] for key in kind.keys or range(len(kind.items))]
-        made = [conform(v, k) for v, k in zip(items, kind.items, strict=True)]
+        results = [conform(v, k) for v, k in zip(items, kind.items, strict=True)]
         if kind.kind is dict:
-            return dict(zip(kind.keys, made, strict=True))
-        return kind.kind(made)
+            return dict(zip(kind.keys, results, strict=True))
+        return kind.kind(results)
     if isinstance(kind, Constant):
         return kind.value
     if isinstance(kind, Unbound):

@@ -101,12 +101,12 @@ def _attempt(key: Any, avals: list[AbstractValue] | None, run: Function) -> Any:
     avals = recording_state.avals.get(key, avals)
     for _ in range(_ATTEMPTS):
         try:
-            made = run(avals)
+            result = run(avals)
         except _Retrace as again:
             avals = again.avals
             continue
         recording_state.avals[key] = avals
-        return made
+        return result
     raise InvalidTypeError(
         "[to_static] expected variables of a branch or loop of the same kinds each "
         f"time it is recorded, got {avals}"
@@ -181,10 +181,10 @@ class _Branch:
         def attempt(avals: list[AbstractValue] | None) -> None:
             self.found.clear()
             branches = self._branch_body(true, avals), self._branch_body(false, avals)
-            made = iter(flow.cond(_predicate(pred), *branches).values())
+            result = iter(flow.cond(_predicate(pred), *branches).values())
             avals = avals or self.found[0]
             self._note_lost(avals)
-            self.variables.finish([rebuilt(aval, made) for aval in avals])
+            self.variables.finish([rebuilt(aval, result) for aval in avals])
 
         _attempt(_key(key, self.variables), None, attempt)
 
@@ -200,9 +200,9 @@ class _Branch:
                 self._check(avals)
             elif avals is not None and not _all_fit(self.found[0], avals):
                 raise _Retrace(None)
-            made = _tensors(self.variables.names, values, avals or self.found[0])
+            result = _tensors(self.variables.names, values, avals or self.found[0])
             # A branch gives something, even if it is there for its effects alone.
-            return made or {"nothing": ops.full(shape=[], value=0, dtype="int64")}
+            return result or {"nothing": ops.full(shape=[], value=0, dtype="int64")}
 
         return run
 
@@ -297,10 +297,10 @@ def _loop(
             return list(_tensors(variables.names, last, avals).values())
 
         start = list(_tensors(variables.names, first, avals).values())
-        made = iter(flow.while_loop(condition, one_round, start))
+        result = iter(flow.while_loop(condition, one_round, start))
         variables.finish(
             [
-                value if isinstance(aval, Unbound) else rebuilt(aval, made)
+                value if isinstance(aval, Unbound) else rebuilt(aval, result)
                 for aval, value in zip(avals, last, strict=True)
             ]
         )
@@ -309,19 +309,19 @@ def _loop(
 
 
 def _joined_rounds(
-    name: str, given: AbstractValue, made: AbstractValue, what: str
+    name: str, given: AbstractValue, value: AbstractValue, what: str
 ) -> AbstractValue:
     """What a variable is before every round, of what it was before and after one.
 
     One that the body binds again, to the same Python value in every round, is nothing.
     """
-    if isinstance(given, Unbound) and not has_tensors(made):
+    if isinstance(given, Unbound) and not has_tensors(value):
         return given
-    if isinstance(made, Unbound) and not isinstance(given, Unbound):
+    if isinstance(value, Unbound) and not isinstance(given, Unbound):
         lost = recording_state.lost.get(name)
         if lost is not None:  # what is made up would be read by later rounds
             raise lost
-    return _joined(name, given, made, True, what)
+    return _joined(name, given, value, True, what)
 
 
 def for_loop(
@@ -422,8 +422,8 @@ def _both(op: Any, a: Any, b: Any) -> Any:
 
 
 def _truth(value: Any) -> Any:
-    made = _predicate(value)
-    return made if made.ndim == 0 else ops.reshape(made, shape=[])
+    result = _predicate(value)
+    return result if result.ndim == 0 else ops.reshape(result, shape=[])
 
 
 def chain(value: Any, *rest: Any) -> Any:

@@ -73,11 +73,11 @@ def compiled(tree: ast.FunctionDef, code: CodeType, runtime: str) -> CodeType:
     flags = code.co_flags & _FUTURES
     outer = compile(module, code.co_filename, "exec", flags, dont_inherit=True)
     (inner,) = _codes(outer)
-    (made,) = _codes(inner)
+    (result,) = _codes(inner)
     names: Any = {"co_name": code.co_name}
     if hasattr(code, "co_qualname"):
         names["co_qualname"] = code.co_qualname
-    return made.replace(**names)
+    return result.replace(**names)
 
 
 def _codes(code: CodeType) -> list[CodeType]:

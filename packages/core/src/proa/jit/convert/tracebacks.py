@@ -58,17 +58,17 @@ def shown_to_users(
         lost: By name, the error that explains why a variable has no value.
         layers: Those that were computing when it was raised, the outermost first.
     """
-    made = _explained(error, lost)
-    if isinstance(made, Error) or hasattr(made, "add_note"):
+    result = _explained(error, lost)
+    if isinstance(result, Error) or hasattr(result, "add_note"):
         # Tracebacks show the lines of Python's own errors.
-        line = _line_text(error) if isinstance(made, Error) else ""
+        line = _line_text(error) if isinstance(result, Error) else ""
         for text in (_layer_text(layers), line):
-            texts = (str(made), *getattr(made, "__notes__", ()))
+            texts = (str(result), *getattr(result, "__notes__", ()))
             if text and not any(text in known for known in texts):
-                annotate(made, text)
+                annotate(result, text)
     if locations.stack_level < 2:
-        return made.with_traceback(_of_users(error.__traceback__))
-    return made.with_traceback(error.__traceback__)
+        return result.with_traceback(_of_users(error.__traceback__))
+    return result.with_traceback(error.__traceback__)
 
 
 def _line_text(error: Exception) -> str:
@@ -97,9 +97,9 @@ def _explained(error: Exception, lost: dict[str, Exception]) -> Exception:
     found = re.search(r"variable '(\w+)'", str(error))
     if not isinstance(error, NameError) or found is None or found[1] not in lost:
         return error
-    made = lost[found[1]]
-    made.__cause__ = error
-    return made
+    result = lost[found[1]]
+    result.__cause__ = error
+    return result
 
 
 def _of_users(first: TracebackType | None) -> TracebackType | None:

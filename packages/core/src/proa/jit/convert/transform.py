@@ -85,12 +85,12 @@ def _tuple(names: Iterable[str]) -> ast.Tuple:
 
 def _statement(call: ast.expr, node: ast.stmt, upto: ast.expr) -> ast.stmt:
     """A call in place of a statement whose first lines go up to an expression."""
-    made = ast.copy_location(ast.Expr(call), node)
+    result = ast.copy_location(ast.Expr(call), node)
     is_one_line = upto.end_lineno == node.lineno
     # In one line: Python takes the last for that of a call of an attribute.
-    made.end_lineno = node.lineno
-    made.end_col_offset = upto.end_col_offset if is_one_line else node.col_offset
-    return made
+    result.end_lineno = node.lineno
+    result.end_col_offset = upto.end_col_offset if is_one_line else node.col_offset
+    return result
 
 
 class _Names(ast.NodeTransformer):
@@ -190,29 +190,29 @@ class Rewriter(ast.NodeTransformer):
         return ast.fix_missing_locations(function)
 
     def _visited(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
-        made: list[ast.stmt] = []
+        results: list[ast.stmt] = []
         for node in body:
             found = self.visit(node)
-            made += found if isinstance(found, list) else [found]
-        return made
+            results += found if isinstance(found, list) else [found]
+        return results
 
     def _function(
         self, name: str, at: ast.AST, body: Sequence[ast.stmt], args: Sequence[str] = ()
     ) -> ast.stmt:
         """A function of the statements (not yet visited), which shares all names."""
         names = self._bound(body)
-        made = self._visited(body)
+        result = self._visited(body)
         for kind, shared in (
             (ast.Global, names & self._globals),
             (ast.Nonlocal, names - self._globals),
         ):
             if shared:
-                made.insert(0, kind(sorted(shared)))
+                result.insert(0, kind(sorted(shared)))
         self._shared |= names - self._globals
         given = [ast.arg(arg) for arg in args]
         arguments = ast.arguments([], given, None, [], [], None, [])
-        made = made or [ast.Pass()]
-        function = ast.FunctionDef(name, arguments, made, [], None)
+        result = result or [ast.Pass()]
+        function = ast.FunctionDef(name, arguments, result, [], None)
         if "type_params" in function._fields:
             vars(function)["type_params"] = []
         return ast.copy_location(function, at)

@@ -74,8 +74,8 @@ def create_random_int_lodtensor(
     """Rows of sequences of these lengths, of numbers from low to high."""
     shape = [sum(recursive_seq_lens[-1]), *base_shape]
     rows = np.random.randint(low, high + 1, shape).astype("int64")
-    made: LoDTensor = create_lod_tensor(rows, recursive_seq_lens)
-    return made
+    tensor: LoDTensor = create_lod_tensor(rows, recursive_seq_lens)
+    return tensor
 
 
 class LoDTensorArray(list[Any]):

@@ -72,7 +72,7 @@ class _Call:
     function: Callable[..., Sequence[Any]]
     levels: tuple[int, ...]
     likes: tuple[Like, ...]
-    _made: list[Array] | None = field(default=None, init=False)
+    _results: list[Array] | None = field(default=None, init=False)
 
     def _inputs(self, given: Sequence[Tensor]) -> list[Any]:
         found: list[Any] = []
@@ -101,12 +101,12 @@ class _Call:
 
     def sizes(self, *given: Tensor) -> Array:
         """The sizes that the function decides; results are kept for the next call."""
-        self._made = self._flat(given)
+        self._results = self._flat(given)
         free = [axes for axes, _ in self.specs()]
         return np.asarray(
             [
                 a.shape[k]
-                for a, axes in zip(self._made, free, strict=True)
+                for a, axes in zip(self._results, free, strict=True)
                 for k in axes
             ],
             "int64",
@@ -114,9 +114,9 @@ class _Call:
 
     def arrays(self, given: Sequence[Tensor], part: slice) -> list[Array]:
         """Some of the results that belong to the sizes before, in their order."""
-        made = self._flat(given) if self._made is None else self._made
-        self._made = None if part.stop >= len(made) else made
-        return made[part]
+        result = self._flat(given) if self._results is None else self._results
+        self._results = None if part.stop >= len(result) else result
+        return result[part]
 
     def specs(self) -> list[tuple[list[int], Like]]:
         """The axes of free sizes of each result and of its lengths, and what it is."""
@@ -164,14 +164,14 @@ def on_host(
 
 
 def _at_once(call: _Call, given: list[Tensor]) -> list[Tensor]:
-    made: list[Tensor] = []
+    results: list[Tensor] = []
     for like, found in zip(call.likes, call.results(given), strict=True):
         if isinstance(found, Rows):
             rows = as_tensor(np.asarray(found.array, like.dtype))
-            made.append(with_lengths(rows, found.lengths))
+            results.append(with_lengths(rows, found.lengths))
         else:
-            made.append(as_tensor(np.asarray(found, like.dtype)))
-    return made
+            results.append(as_tensor(np.asarray(found, like.dtype)))
+    return results
 
 
 def _recorded(call: _Call, given: list[Tensor]) -> list[Tensor]:
@@ -197,13 +197,13 @@ def _recorded(call: _Call, given: list[Tensor]) -> list[Tensor]:
         part = slice(first, first + _RESULTS)
         second = Callback(_Part(call, part), shapes[part], dtypes[part], len(given))
         flat += [t.detach() for t in call_python(second, [*given, *numbers])]
-    made: list[Tensor] = []
+    results: list[Tensor] = []
     place = 0
     for like in call.likes:
         rows, own = flat[place], flat[place + 1 : place + 1 + like.levels]
         place += 1 + like.levels
         rows.stop_gradient = True
-        made.append(
+        results.append(
             with_sequences(rows, RowSequences(own, None, rows)) if own else rows
         )
-    return made
+    return results

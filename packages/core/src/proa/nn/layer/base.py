@@ -161,10 +161,10 @@ class Layer:
         """An empty tensor for a buffer of the layer."""
         from proa.tensor.creation import zeros
 
-        made = zeros([0], self._dtype if dtype is None else dtype)
-        made.name = name or unique_name(f"{self._full_name}.var")
-        made.persistable = bool(persistable)
-        return made
+        result = zeros([0], self._dtype if dtype is None else dtype)
+        result.name = name or unique_name(f"{self._full_name}.var")
+        result.persistable = bool(persistable)
+        return result
 
     create_variable = create_tensor
 

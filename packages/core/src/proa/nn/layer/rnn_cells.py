@@ -124,12 +124,12 @@ class _GateCell(RNNCellBase):
             )
         self.input_size, self.hidden_size = input_size, hidden_size
         rows = self._gates * hidden_size
-        self.weight_ih = self._made([rows, input_size], weight_ih_attr, 1.0)
-        self.weight_hh = self._made([rows, hidden_size], weight_hh_attr, 1.0)
-        self.bias_ih = self._made([rows], bias_ih_attr, 0.0, is_bias=True)
-        self.bias_hh = self._made([rows], bias_hh_attr, 0.0, is_bias=True)
+        self.weight_ih = self._create([rows, input_size], weight_ih_attr, 1.0)
+        self.weight_hh = self._create([rows, hidden_size], weight_hh_attr, 1.0)
+        self.bias_ih = self._create([rows], bias_ih_attr, 0.0, is_bias=True)
+        self.bias_hh = self._create([rows], bias_hh_attr, 0.0, is_bias=True)
 
-    def _made(
+    def _create(
         self,
         shape: list[int],
         attr: ParamAttrLike | None,
@@ -139,14 +139,14 @@ class _GateCell(RNNCellBase):
         """A parameter; where attr is False one that stays at ``fixed``."""
         limit = 1.0 / math.sqrt(self.hidden_size)
         init = Constant(fixed) if attr is False else Uniform(-limit, limit)
-        made = self.create_parameter(
+        result = self.create_parameter(
             shape, attr=None if attr is False else attr, is_bias=is_bias,
             default_initializer=init,
         )  # fmt: skip
         if attr is False:
-            init(made)
-            made.stop_gradient = True
-        return made
+            init(result)
+            result.stop_gradient = True
+        return result
 
     def _projected(self, inputs: Tensor) -> Tensor:
         """(.., input_size) -> (.., gates * hidden_size), the input's part of gates."""

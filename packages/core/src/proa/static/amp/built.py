@@ -139,7 +139,7 @@ def store_built_low(
             block.replace(node.outputs[0], value)
             narrowed.add(node)
         value.dtype = dtype
-        attr = known.made_with()
+        attr = known.creation_attr()
         program.register(ParameterVariable(value, program.recorder, attr))
     block.nodes = [n for n in block.nodes if n not in narrowed]
     program.version += 1

@@ -52,7 +52,7 @@ class LossScaling:
         is_dynamic: bool,
     ) -> None:
         self._first = float(first)
-        self._made: tuple[Tensor, Tensor, Tensor] | None = None
+        self._state: tuple[Tensor, Tensor, Tensor] | None = None
         self.grow_after, self.shrink_after = grow_after, shrink_after
         self.grow, self.shrink, self.is_dynamic = grow, shrink, is_dynamic
 
@@ -62,13 +62,13 @@ class LossScaling:
 
         In static mode they are Variables of the program that first needs them.
         """
-        if self._made is None:
-            self._made = (
+        if self._state is None:
+            self._state = (
                 _kept("loss_scaling", "float32", self._first),
                 _kept("num_good_steps", "int32", 0.0),
                 _kept("num_bad_steps", "int32", 0.0),
             )
-        return self._made
+        return self._state
 
     @property
     def scale(self) -> Tensor:
@@ -392,9 +392,9 @@ def decorate(
         )  # fmt: skip
     guard = use_fp16_guard if use_amp_guard is None else use_amp_guard
     chosen = level or ("O2" if use_pure_fp16 else "O1")
-    made = OptimizerWithMixedPrecision(
+    precision = OptimizerWithMixedPrecision(
         optimizer, amp_lists, chosen, dtype, guard, scaling
     )
     if master_weight is not None:
         optimizer._multi_precision = bool(master_weight)
-    return made
+    return precision

@@ -102,8 +102,8 @@ def sequence_enumerate(
 ) -> Tensor:
     """Each id with the win_size - 1 after it in its sequence, (n, win_size)."""
     own = sequences_of("sequence_enumerate", input)
-    made = reductions.enumerated(input, own, win_size, pad_value)
-    return with_sequences(made, own)
+    result = reductions.enumerated(input, own, win_size, pad_value)
+    return with_sequences(result, own)
 
 
 def sequence_reverse(x: Tensor, name: str | None = None) -> Tensor:

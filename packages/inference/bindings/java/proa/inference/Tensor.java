@@ -35,36 +35,36 @@ public final class Tensor {
     }
 
     public static Tensor of(float[] values, long... shape) {
-        Tensor made = checked(zeros(DataType.FLOAT32, shape), values.length);
-        made.data.asFloatBuffer().put(values);
-        return made;
+        Tensor tensor = checked(zeros(DataType.FLOAT32, shape), values.length);
+        tensor.data.asFloatBuffer().put(values);
+        return tensor;
     }
 
     public static Tensor of(double[] values, long... shape) {
-        Tensor made = checked(zeros(DataType.FLOAT64, shape), values.length);
-        made.data.asDoubleBuffer().put(values);
-        return made;
+        Tensor tensor = checked(zeros(DataType.FLOAT64, shape), values.length);
+        tensor.data.asDoubleBuffer().put(values);
+        return tensor;
     }
 
     public static Tensor of(int[] values, long... shape) {
-        Tensor made = checked(zeros(DataType.INT32, shape), values.length);
-        made.data.asIntBuffer().put(values);
-        return made;
+        Tensor tensor = checked(zeros(DataType.INT32, shape), values.length);
+        tensor.data.asIntBuffer().put(values);
+        return tensor;
     }
 
     public static Tensor of(long[] values, long... shape) {
-        Tensor made = checked(zeros(DataType.INT64, shape), values.length);
-        made.data.asLongBuffer().put(values);
-        return made;
+        Tensor tensor = checked(zeros(DataType.INT64, shape), values.length);
+        tensor.data.asLongBuffer().put(values);
+        return tensor;
     }
 
     /** A copy of what the library computed. */
     static Tensor copyOf(ByteBuffer computed, int type, long[] shape) {
-        Tensor made = zeros(DataType.values()[type], shape);
+        Tensor tensor = zeros(DataType.values()[type], shape);
         if (computed != null) {
-            made.data.duplicate().put(computed);
+            tensor.data.duplicate().put(computed);
         }
-        return made;
+        return tensor;
     }
 
     public DataType type() {
@@ -114,12 +114,12 @@ public final class Tensor {
         }
     }
 
-    private static Tensor checked(Tensor made, int length) {
-        if (count(made.shape) != length) {
+    private static Tensor checked(Tensor tensor, int length) {
+        if (count(tensor.shape) != length) {
             throw new IllegalArgumentException(
-                    "expected " + count(made.shape) + " values for the shape, got " + length);
+                    "expected " + count(tensor.shape) + " values for the shape, got " + length);
         }
-        return made;
+        return tensor;
     }
 
     private static long count(long[] shape) {

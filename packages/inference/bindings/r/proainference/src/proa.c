@@ -38,7 +38,7 @@ static int32_t copy_key(void* context, uint8_t key[PROA_KEY_BYTES]) {
 
 static SEXP proa_load(SEXP path, SEXP bytes, SEXP threads, SEXP key) {
   proa_config* config = proa_config_create();
-  proa_predictor* made = NULL;
+  proa_predictor* created = NULL;
   proa_status status = PROA_OK;
   if (TYPEOF(path) == STRSXP) {
     status = proa_config_set_model(config, CHAR(STRING_ELT(path, 0)));
@@ -47,16 +47,16 @@ static SEXP proa_load(SEXP path, SEXP bytes, SEXP threads, SEXP key) {
   }
   if (status == PROA_OK) status = proa_config_set_threads(config, Rf_asInteger(threads));
   if (status == PROA_OK && key != R_NilValue) status = proa_config_set_key(config, copy_key, key);
-  if (status == PROA_OK) status = proa_predictor_create(config, &made);
+  if (status == PROA_OK) status = proa_predictor_create(config, &created);
   proa_config_free(config);
   check(status);
-  return own(made);
+  return own(created);
 }
 
 static SEXP proa_clone(SEXP pointer) {
-  proa_predictor* made = NULL;
-  check(proa_predictor_clone(predictor_of(pointer), &made));
-  return own(made);
+  proa_predictor* created = NULL;
+  check(proa_predictor_clone(predictor_of(pointer), &created));
+  return own(created);
 }
 
 static SEXP sizes_of(const proa_array* array) {

@@ -440,9 +440,9 @@ class OFA(nn.Layer):
         if self._elastic is None and input_shapes is not None:
             self._build(specs_of(input_shapes, input_dtypes))
         elastic = self._called("export")
-        made = elastic.export(self._tokens(config), calibration)
-        made.__dict__.pop("_ofa_options", None)
-        return made
+        result = elastic.export(self._tokens(config), calibration)
+        result.__dict__.pop("_ofa_options", None)
+        return result
 
 
 def _open(inputs: Sequence[Any]) -> list[Any]:

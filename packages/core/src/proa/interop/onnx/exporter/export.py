@@ -74,10 +74,10 @@ def export_program(
     onnx = onnx_package()
     _check_opset(opset_version)
     simplify(program)
-    made = written(program, opset_version)
+    result = written(program, opset_version)
     name = program.metadata.get("name", "model")
     producer = program.metadata.get("framework", "").rpartition(" ")[2]
-    model, constants = model_of(made, name, producer)
+    model, constants = model_of(result, name, producer)
     where = _path_of(path)
     name_output_dims(model)
     data = fill(model, constants, os.path.basename(f"{where}.data"))

@@ -79,7 +79,7 @@ class Body:
 @dataclass
 class _Scope:
     nodes: list[OnnxNode] = field(default_factory=list)
-    made: set[str] = field(default_factory=set)
+    produced: set[str] = field(default_factory=set)
 
 
 @functools.cache
@@ -102,14 +102,14 @@ class Graph(Target):
         super().__init__("graph")
         self.opset = opset
         self.initializers: dict[str, Ref] = {}
-        #: Names that arrays have in the end, by those that they were made under.
+        #: Names that arrays have in the end, by those that they were produced under.
         self.renamed: dict[str, str] = {}
         self._scopes = [_Scope()]
 
     # -- names and constants ---------------------------------------------------------
     def rename(self, ref: Ref, name: str) -> None:
-        """Let what a node of this scope made have a name of its own in the end."""
-        if ref.name in self._scopes[-1].made and ref.name not in self.renamed:
+        """Let what a node of this scope produced have a name of its own in the end."""
+        if ref.name in self._scopes[-1].produced and ref.name not in self.renamed:
             self.renamed[ref.name] = self.take(name)
 
     def input(self, name: str, dtype: str, shape: tuple[int, ...]) -> Ref:
@@ -143,8 +143,8 @@ class Graph(Target):
             self._scopes.pop()
 
     def owned(self, ref: Ref, taken: Sequence[Ref] = ()) -> Ref:
-        """The array itself if a node of this scope made it, else a copy."""
-        if ref.name in self._scopes[-1].made and all(
+        """The array itself if a node of this scope produced it, else a copy."""
+        if ref.name in self._scopes[-1].produced and all(
             ref.name != other.name for other in taken
         ):
             return ref
@@ -162,7 +162,7 @@ class Graph(Target):
         outputs = [self.take(f"{self.stem}/{op}") for _ in range(count)]
         scope = self._scopes[-1]
         scope.nodes.append(OnnxNode(op, inputs, outputs, attrs))
-        scope.made.update(outputs)
+        scope.produced.update(outputs)
         return outputs
 
     def emit(
@@ -206,9 +206,9 @@ class Graph(Target):
             names.append(self.cast(ref, chosen[_formal(schema, at).type_str]).name)
         while names and not names[-1]:
             names.pop()
-        made = self.append(op, names, attrs, count)
+        output = self.append(op, names, attrs, count)
         found = []
-        for at, name in enumerate(made):
+        for at, name in enumerate(output):
             formal = schema.outputs[min(at, len(schema.outputs) - 1)]
             group = formal.type_str
             if group in groups:
@@ -225,8 +225,8 @@ class Graph(Target):
         import onnx
 
         code = onnx.TensorProto.DataType.Value(_proto_name(dtype))
-        made = self.emit("Cast", [ref], {"to": code}, dtype=dtype)[0]
-        return Ref(made.name, dtype, ref.shape)
+        result = self.emit("Cast", [ref], {"to": code}, dtype=dtype)[0]
+        return Ref(result.name, dtype, ref.shape)
 
 
 def _formal(schema: Any, at: int) -> Any:

@@ -134,8 +134,8 @@ class _Lowering(Lowering):
     ) -> Body:
         own: list[Ref] = []
         for ref in outputs:
-            made = self.graph.owned(ref, own)
-            own.append(replace(made, shape=ref.shape))
+            result = self.graph.owned(ref, own)
+            own.append(replace(result, shape=ref.shape))
         for ref in (*inputs, *own):
             element_type(ref.dtype)
         return Body(inputs, live(nodes, own), own)
@@ -145,8 +145,8 @@ class _Lowering(Lowering):
         if ref.shape == ():
             return ref
         empty = self.graph.constant(np.zeros(0, np.int64), "int64")
-        made = self.graph.emit("Reshape", [ref, empty], {})[0]
-        return replace(made, shape=())
+        result = self.graph.emit("Reshape", [ref, empty], {})[0]
+        return replace(result, shape=())
 
 
 def live(nodes: list[OnnxNode], outputs: Sequence[Ref]) -> list[OnnxNode]:

@@ -97,7 +97,7 @@ def reshape(
     Args:
         shape: What is known of the result, if the sizes do not say all.
     """
-    made = c.op("Reshape", x, c.vector(sizes))
+    result = c.op("Reshape", x, c.vector(sizes))
     known = (
         shape if shape is not None else [s if isinstance(s, int) else -1 for s in sizes]
     )
@@ -105,7 +105,7 @@ def reshape(
         known = [
             x.shape[i] if n == 0 and i < x.rank else n for i, n in enumerate(known)
         ]
-    return Ref(made.name, x.dtype, tuple(known))
+    return Ref(result.name, x.dtype, tuple(known))
 
 
 def expand(c: Call, x: Ref, sizes: Sequence[int | Ref] | Ref) -> Ref:
@@ -120,9 +120,9 @@ def transpose(c: Call, x: Ref, perm: Sequence[int]) -> Ref:
         return x
     if x.data is not None and x.dtype != "bfloat16":
         return c.const(np.ascontiguousarray(x.data.transpose(perm)), x.dtype)
-    made = c.op("Transpose", x, perm=perm)
+    result = c.op("Transpose", x, perm=perm)
     shape = None if x.shape is None else tuple(x.shape[p] for p in perm)
-    return Ref(made.name, x.dtype, shape)
+    return Ref(result.name, x.dtype, shape)
 
 
 def concat(c: Call, parts: Sequence[Ref], axis: int) -> Ref:

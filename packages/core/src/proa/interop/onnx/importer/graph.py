@@ -64,18 +64,18 @@ class Parser:
         return graph
 
     def _check(self, graph: Graph) -> None:
-        made = [name for node in graph.nodes for name in node.outputs if name]
-        made += [v.name for v in graph.inputs]
+        results = [name for node in graph.nodes for name in node.outputs if name]
+        results += [v.name for v in graph.inputs]
         # protobuf leaves names that are not UTF-8 as bytes
-        named: list[object] = [*made, *graph.initializers]
+        named: list[object] = [*results, *graph.initializers]
         named += [v.name for v in graph.outputs]
         odd = [name for name in named if not isinstance(name, str)]
         if odd:
             raise InvalidArgumentError(
                 f"[onnx.load] expected names in UTF-8, got {odd[:3]}"
             )
-        if len(set(made)) != len(made):
-            twice = sorted({name for name in made if made.count(name) > 1})
+        if len(set(results)) != len(results):
+            twice = sorted({name for name in results if results.count(name) > 1})
             raise InvalidArgumentError(
                 f"[onnx.load] expected each value to be produced once, got {twice[:3]}"
             )

@@ -270,7 +270,7 @@ class FullMatch:
         #: the states that follow.
         self._states: list[tuple[Test | str | None, tuple[int, ...]]] = [(None, ())]
         self._steps = 0
-        self._first = self._made(_Parser(expression).whole(), 0)
+        self._first = self._build(_Parser(expression).whole(), 0)
 
     def _add(self, test: Test | str | None, *following: int) -> int:
         if len(self._states) >= _STATES:
@@ -284,7 +284,7 @@ class FullMatch:
             "more"
         )
 
-    def _made(self, node: _Node, after: int) -> int:
+    def _build(self, node: _Node, after: int) -> int:
         """The state that a part begins with, if `after` follows it."""
         self._steps += 1
         if self._steps > 5 * _STATES:
@@ -295,21 +295,21 @@ class FullMatch:
             return self._add(node.kind, after)
         if node.kind == "all":
             for part in reversed(node.parts):
-                after = self._made(part, after)
+                after = self._build(part, after)
             return after
         if node.kind == "any":
-            return self._add(None, *(self._made(part, after) for part in node.parts))
+            return self._add(None, *(self._build(part, after) for part in node.parts))
         (part,) = node.parts
         if node.high is None:
             loop = self._add(None)
-            self._states[loop] = (None, (self._made(part, loop), after))
+            self._states[loop] = (None, (self._build(part, loop), after))
             after = loop
         else:
             end = after
             for _ in range(node.high - node.low):
-                after = self._add(None, self._made(part, after), end)
+                after = self._add(None, self._build(part, after), end)
         for _ in range(node.low):
-            after = self._made(part, after)
+            after = self._build(part, after)
         return after
 
     def _reached(self, states: Iterable[int], before: str, after: str) -> set[int]:

@@ -52,8 +52,8 @@ class Call(call.Call):
         }
         if dtype is None:
             dtype = next(iter(given.values()))[0].dtype
-        made = self.writer.variable(self.writer.stem, dtype, size)
-        outputs = {out: [made.name]}
+        result = self.writer.variable(self.writer.stem, dtype, size)
+        outputs = {out: [result.name]}
         for slot in more:
             unread = self.writer.variable(f"{self.writer.stem}.{slot}", dtype, None)
             outputs[slot] = [unread.name]
@@ -61,7 +61,7 @@ class Call(call.Call):
         # `dtype_` is an attribute of the operator, `dtype` that of the output
         named = {name.rstrip("_"): value for name, value in attrs.items()}
         self.writer.op(kind, names, outputs, named)
-        return made
+        return result
 
     def ops(
         self, kind: str, inputs: Given,
@@ -72,7 +72,7 @@ class Call(call.Call):
         Args:
             outputs: The dtype and the shape of what is in each slot.
         """
-        made = {
+        results = {
             slot: self.writer.variable(self.writer.stem, dtype, size)
             for slot, (dtype, size) in outputs.items()
         }
@@ -81,9 +81,9 @@ class Call(call.Call):
             for slot, ref in inputs.items()
             if ref is not None
         }
-        names = {slot: [ref.name] for slot, ref in made.items()}
+        names = {slot: [ref.name] for slot, ref in results.items()}
         self.writer.op(kind, given, names, attrs)
-        return list(made.values())
+        return list(results.values())
 
     def unary(self, kind: str, x: Ref, *, dtype: str | None = None, **attrs: Any
               ) -> Ref:  # fmt: skip

@@ -80,10 +80,10 @@ class _Lowering(Lowering):
         """A variable of the dtype that the program says."""
         if not ref.whole:
             return ref
-        made = self.writer.variable(ref.name, "int8", ref.shape)
+        result = self.writer.variable(ref.name, "int8", ref.shape)
         codes = {"in_dtype": CODES[ref.dtype], "out_dtype": CODES["int8"]}
-        self.writer.op("cast", {"X": [ref.name]}, {"Out": [made.name]}, codes)
-        return made
+        self.writer.op("cast", {"X": [ref.name]}, {"Out": [result.name]}, codes)
+        return result
 
     # -- branches and loops ----------------------------------------------------------
     def _assign(self, source: Ref, target: Ref) -> None:
@@ -91,11 +91,11 @@ class _Lowering(Lowering):
 
     def _condition(self, ref: Ref) -> Ref:
         """A bool of one axis, which all versions take."""
-        made = self.writer.variable(f"{self.writer.stem}.condition", "bool", [1])
+        result = self.writer.variable(f"{self.writer.stem}.condition", "bool", [1])
         shape = self.writer.variable(f"{self.writer.stem}.xshape", "bool", None)
-        outputs = {"Out": [made.name], "XShape": [shape.name]}
+        outputs = {"Out": [result.name], "XShape": [shape.name]}
         self.writer.op("reshape2", {"X": [ref.name]}, outputs, {"shape": [1]})
-        return made
+        return result
 
     def branch(self, node: Node, values: Sequence[Value]) -> Sequence[Ref]:
         writer = self.writer
@@ -110,11 +110,11 @@ class _Lowering(Lowering):
         writer.op("cast", {"X": [condition.name]}, {"Out": [mask.name]}, codes)
         found = []
         for i, value in enumerate(node.outputs):
-            made = writer.variable(value.name, value.dtype, value.shape)
+            result = writer.variable(value.name, value.dtype, value.shape)
             names = [results["else"][i].name, results["then"][i].name]
             given = {"X": names, "Mask": [mask.name]}
-            writer.op("select_input", given, {"Out": [made.name]}, {})
-            found.append(made)
+            writer.op("select_input", given, {"Out": [result.name]}, {})
+            found.append(result)
         return found
 
     def _conditional(
@@ -146,9 +146,9 @@ class _Lowering(Lowering):
         count = node.attrs["carried"]
         carried = []
         for value, first in zip(block.inputs[:count], values, strict=False):
-            made = writer.variable(f"{writer.stem}.carried", value.dtype, value.shape)
-            self._assign(self._plain(self.refs[first]), made)
-            carried.append(made)
+            result = writer.variable(f"{writer.stem}.carried", value.dtype, value.shape)
+            self._assign(self._plain(self.refs[first]), result)
+            carried.append(result)
         self.give(test, [*carried, *values[count:]])
         going = self._condition(self.block(test)[0])
         with writer.block() as inner:
@@ -169,9 +169,9 @@ class _Lowering(Lowering):
 
     def _copied(self, ref: Ref) -> Ref:
         """A copy, so that a variable is read before another round's value is in it."""
-        made = self.writer.variable(f"{ref.name}.next", ref.dtype, ref.shape)
-        self._assign(ref, made)
-        return made
+        result = self.writer.variable(f"{ref.name}.next", ref.dtype, ref.shape)
+        self._assign(ref, result)
+        return result
 
 
 def written(program: Program) -> Writer:

@@ -22,5 +22,5 @@ def activated(x: Tensor, act: str | None) -> Tensor:
         raise InvalidArgumentError(
             f"[activation] act must be the name of an activation, got {act!r}"
         )
-    made: Tensor = function(x)
-    return made
+    tensor: Tensor = function(x)
+    return tensor

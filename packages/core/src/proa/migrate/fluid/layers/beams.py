@@ -65,9 +65,9 @@ class RaggedArray:
                              strict=True):  # fmt: skip
             count = ops.gather(_count(own), ops.mul(wrong, _BEYOND), axis=0)
             for held, more in zip(part, (own, count), strict=True):
-                made = ops.concat(held, more, axis=0)
+                result = ops.concat(held, more, axis=0)
                 self._recorder.value_of(held)  # which a body around may have to carry
-                _core.rebind_symbol(held, made)
+                _core.rebind_symbol(held, result)
 
     def read(self, i: Tensor) -> Tensor:
         """The entry at a place."""
@@ -219,8 +219,8 @@ def beam_search(
 
     given = [pre_ids, pre_scores, *([] if ids is None else [ids]), scores]
     likes = [Like("int64", (None, 1), 2), Like("float32", (None, 1), 2)]
-    *made, parents = on_host(search, given, [*likes, Like("int32", (None,))])
-    return (*made, parents) if return_parent_idx else tuple(made)
+    *result, parents = on_host(search, given, [*likes, Like("int32", (None,))])
+    return (*result, parents) if return_parent_idx else tuple(result)
 
 
 def beam_search_decode(

@@ -50,13 +50,13 @@ class RNNCell:
             batch_ref = batch_ref[0]
         batch = batch_ref.shape[batch_dim_idx]
 
-        def made(sizes: Any) -> Any:
+        def filled(sizes: Any) -> Any:
             if sizes and isinstance(sizes[0], (list, tuple)):
-                return [made(each) for each in sizes]
+                return [filled(each) for each in sizes]
             tail = [int(n) for n in sizes if int(n) != -1]
             return proa.full([batch, *tail], init_value, dtype)
 
-        return made(self.state_shape if shape is None else shape)
+        return filled(self.state_shape if shape is None else shape)
 
     @property
     def state_shape(self) -> Any:
@@ -76,22 +76,22 @@ class _Cell(proa.nn.RNNCellBase):
     ) -> None:
         super().__init__()
         self.hidden_size = hidden_size
-        self._made: dict[str, Any] = {}
+        self._parameters: dict[str, Any] = {}
         self._attrs, self._kind = (param_attr, bias_attr), dtype
 
     def _mixed(self, part: str, x: Tensor, gates: int) -> Tensor:
         """x @ weight + bias for so many gates, of parameters of this part."""
-        if part not in self._made:
+        if part not in self._parameters:
             shape = [int(x.shape[-1]), gates * self.hidden_size]
             weight, bias = self._attrs
-            made = (
+            result = (
                 self.create_parameter(shape, weight, self._kind),
                 self.create_parameter(shape[1:], bias, self._kind, is_bias=True),
             )
-            self._made[part] = made
-            for name, one in zip(("weight", "bias"), made, strict=True):
+            self._parameters[part] = result
+            for name, one in zip(("weight", "bias"), result, strict=True):
                 self.add_parameter(f"{part}_{name}", one)
-        return F.linear(x, *self._made[part])
+        return F.linear(x, *self._parameters[part])
 
 
 class GRUCell(_Cell):

@@ -41,8 +41,8 @@ def _host(
     """
     block = proa.static.default_main_program().current_block()
     outs = [block.create_var(dtype=d, shape=shape) for d, shape in kinds]
-    made = proa.static.py_func(function, list(inputs), outs)
-    return list(made) if isinstance(made, (list, tuple)) else [made]
+    result = proa.static.py_func(function, list(inputs), outs)
+    return list(result) if isinstance(result, (list, tuple)) else [result]
 
 
 def _rows(x: Tensor, length: Tensor | None) -> Tensor:
@@ -187,10 +187,10 @@ def edit_distance(
         ]
         found = [chunks.edit_distance(a, b) for a, b in zip(*sides, strict=True)]
         counts = [len(b) if normalized else 1 for b in sides[1]]
-        made = [d / max(n, 1) for d, n in zip(found, counts, strict=True)]
+        results = [d / max(n, 1) for d, n in zip(found, counts, strict=True)]
         return (
-            np.asarray(made, np.float32).reshape(-1, 1),
-            np.asarray([len(made)], np.int64),
+            np.asarray(results, np.float32).reshape(-1, 1),
+            np.asarray([len(results)], np.int64),
         )
 
     distance, count = _host(distances, given, ("float32", [-1, 1]), ("int64", [1]))

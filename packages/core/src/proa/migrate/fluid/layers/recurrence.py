@@ -188,9 +188,9 @@ class StaticRNN(_Recurrence):
     def step_input(self, x: Tensor) -> Tensor:
         """The step's entry of x (steps, batch, ...)."""
         self._inside("step_input")
-        made = self._at_step(x)
-        self._inputs.append((made, x))
-        return made
+        result = self._at_step(x)
+        self._inputs.append((result, x))
+        return result
 
     def memory(
         self,
@@ -220,7 +220,9 @@ class StaticRNN(_Recurrence):
                 "[StaticRNN.memory] expected init, or shape and batch_ref, got "
                 f"shape={shape} and batch_ref={batch_ref}"
             )
-        whole = next((x for made, x in self._inputs if made is batch_ref), batch_ref)
+        whole = next(
+            (x for result, x in self._inputs if result is batch_ref), batch_ref
+        )
         sizes: list[Any] = [*shape]
         sizes[init_batch_dim_idx] = whole.shape[ref_batch_dim_idx]
         return self._memory(self._hoisted(lambda: full(sizes, init_value)))

@@ -61,10 +61,10 @@ def add_position_encoding(
     table = ops.cast(
         ops.concat(proa.sin(angle), proa.cos(angle), axis=1), dtype=input.dtype
     )
-    made = ops.add(
+    result = ops.add(
         ops.scale(input, scale=float(alpha)), ops.scale(table, scale=float(beta))
     )
-    return made if own is None else with_sequences(made, own)
+    return result if own is None else with_sequences(result, own)
 
 
 class MultivariateNormalDiag:
@@ -136,10 +136,10 @@ def continuous_value_model(input: Tensor, cvm: Tensor, use_cvm: bool = True) -> 
     )
     first = proa.log(proa.scale(shows, 1.0, 1.0))
     second = proa.subtract(proa.log(proa.scale(clicks, 1.0, 1.0)), first)
-    made = ops.concat(first, second, input[:, 2:], axis=1)
+    result = ops.concat(first, second, input[:, 2:], axis=1)
     if has_sequences(input):
-        return with_sequences(made, sequences_of("continuous_value_model", input))
-    return made
+        return with_sequences(result, sequences_of("continuous_value_model", input))
+    return result
 
 
 def filter_by_instag(
@@ -207,19 +207,21 @@ def inplace_abn(
     act_alpha: float = 1.0,
 ) -> Tensor:
     """`static.nn.batch_norm`, then leaky_relu or elu of slope act_alpha, or nothing."""
-    made: Tensor = batch_norm(
+    tensor: Tensor = batch_norm(
         input, None, is_test, momentum, epsilon, param_attr, bias_attr, data_layout,
         False, name, moving_mean_name, moving_variance_name,
         do_model_average_for_mean_and_var, use_global_stats,
     )  # fmt: skip
     if act in (None, "identity"):
-        return made
+        return tensor
     if act not in ("leaky_relu", "elu"):
         raise InvalidArgumentError(
             f"[inplace_abn] act must be None, 'leaky_relu' or 'elu', got {act!r}"
         )
     return (
-        F.leaky_relu(made, act_alpha) if act == "leaky_relu" else F.elu(made, act_alpha)
+        F.leaky_relu(tensor, act_alpha)
+        if act == "leaky_relu"
+        else F.elu(tensor, act_alpha)
     )
 
 

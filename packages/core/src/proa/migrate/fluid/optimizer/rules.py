@@ -179,11 +179,11 @@ class LarsMomentum(Optimizer):
         ratio = ops.where(both, ratio, 1.0)
         direction = ops.add(g, ops.mul(w, decay))
         step_size = ops.mul(_rate(step), ops.reshape(ratio, shape=[1]))
-        made = ops.add(
+        result = ops.add(
             ops.mul(velocity, own["momentum"]), ops.mul(direction, step_size)
         )
-        velocity[...] = made
-        w[...] = ops.sub(w, made)
+        velocity[...] = result
+        w[...] = ops.sub(w, result)
 
 
 DecayedAdagradOptimizer = DecayedAdagrad

@@ -59,7 +59,7 @@ class LookaheadOptimizer:
     ) -> tuple[list[Tensor], Pairs]:
         """Record a step of the inner optimizer, and after it that of slow weights."""
         builder = require_static("LookaheadOptimizer")
-        made = self.inner_optimizer.minimize(loss, startup_program)
+        result = self.inner_optimizer.minimize(loss, startup_program)
         program = default_main_program()
         number = unique_name("lookahead_step")
         with NoTape(), program.role("optimize"):
@@ -74,7 +74,7 @@ class LookaheadOptimizer:
                 )
                 slow[...] = ops.where(due, moved, slow)
                 p[...] = ops.where(due, moved, fast)
-        return made
+        return result
 
 
 class ModelAverage(ReplacedParameters):

@@ -166,8 +166,8 @@ def pool_scatter(c: Call, dy: Ref, index: Ref, like: Ref) -> Ref:
     places = c.op("Reshape", c.cast(index, "int64"), flat)
     zeros = c.row("full_like", like, value=0, dtype=dy.dtype)
     planes, rest = (c.op("Reshape", v, flat) for v in (zeros, dy))
-    made = scatter_added(c, "ScatterElements", planes, places, rest, axis=2)
-    return c.op("Reshape", made, c.shape(like))
+    result = scatter_added(c, "ScatterElements", planes, places, rest, axis=2)
+    return c.op("Reshape", result, c.shape(like))
 
 
 # -- adaptive pooling ------------------------------------------------------------------

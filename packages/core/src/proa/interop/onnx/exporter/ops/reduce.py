@@ -163,8 +163,8 @@ def _first(c: Call, x: Ref, axis: int, value: float) -> Ref:
     assert x.shape is not None
     sizes = [c.size(x, i) for i in range(x.rank) if i != axis]
     shape = tuple(n for i, n in enumerate(x.shape) if i != axis)
-    made = full(c, c.vector(sizes), value, x.dtype)
-    return Ref(made.name, x.dtype, shape)
+    result = full(c, c.vector(sizes), value, x.dtype)
+    return Ref(result.name, x.dtype, shape)
 
 
 def _running(c: Call, op: str, x: Ref, axis: int, reverse: bool, value: float) -> Ref:

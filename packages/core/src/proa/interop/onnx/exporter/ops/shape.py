@@ -98,9 +98,9 @@ def sized(
     if not found:
         return c.op("Reshape", first, c.ints([]))
     vector_of_all = c.vector(found)
-    made = expand(c, first, vector_of_all)
-    c.graph.remember(("shape", made.name), vector_of_all)
-    return made
+    result = expand(c, first, vector_of_all)
+    c.graph.remember(("shape", result.name), vector_of_all)
+    return result
 
 
 def _limited(c: Call, n: Ref, end: Ref, *, from_end: bool) -> Ref:
@@ -265,12 +265,12 @@ def slice_assign(c: Call, x: Ref, v: Ref, **bounds: Ints) -> Ref:
     target_ref = sliced(c, numbers, **bounds)
     elements = expand(c, v, c.op("Shape", target_ref))
     flat_list = c.ints([-1])
-    made = c.op(
+    result = c.op(
         "ScatterElements", c.op("Reshape", x, flat_list),
         c.op("Reshape", target_ref, flat_list), c.op("Reshape", elements, flat_list),
         axis=0,
     )  # fmt: skip
-    return c.op("Reshape", made, c.shape(x))
+    return c.op("Reshape", result, c.shape(x))
 
 
 # -- copies ----------------------------------------------------------------------------

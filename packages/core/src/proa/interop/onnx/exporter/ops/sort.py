@@ -31,8 +31,8 @@ def _drawn(c: Call, op: str, inputs: Sequence[Ref], dtype: str, **how: Any) -> R
         c.refuse("random numbers of a symbolic shape")
     wide = "float32" if dtype not in ("float16", "float64") else dtype
     attrs = {**how, "dtype": element_type(wide)}
-    made = c.graph.emit(op, inputs, attrs, dtype=wide)[0]
-    return c.cast(made, dtype)
+    result = c.graph.emit(op, inputs, attrs, dtype=wide)[0]
+    return c.cast(result, dtype)
 
 
 @export_row("uniform")

@@ -39,9 +39,9 @@ def loop(call: Call, count: Any, condition: Any, *carried: Any) -> Any:
     scanned: list[list[Any]] = [[] for _ in body.outputs[1 + len(values) :]]
     while goes_on and (limit is None or rounds < limit):
         at = proa.to_tensor(rounds, "int64")
-        test, *made = call.run(body, [at, proa.to_tensor(True), *values])
-        values = made[: len(values)]
-        for items, value in zip(scanned, made[len(values) :], strict=True):
+        test, *result = call.run(body, [at, proa.to_tensor(True), *values])
+        values = result[: len(values)]
+        for items, value in zip(scanned, result[len(values) :], strict=True):
             items.append(as_tensor(value))
         rounds += 1
         if is_symbolic(test) or (rounds == UNROLLED and any(map(is_symbolic, values))):
@@ -84,11 +84,11 @@ def _recorded_loop(
         return [as_tensor(v) for v in call.run(body, given)]
 
     def step(at: Any, test: Any, *state: Any) -> Any:
-        test, *made = round_of(at, test, list(state[:carried]))
+        test, *result = round_of(at, test, list(state[:carried]))
         rows = [
-            _grown(a, v) for a, v in zip(state[carried:], made[carried:], strict=True)
+            _grown(a, v) for a, v in zip(state[carried:], result[carried:], strict=True)
         ]
-        return [at + 1, proa.reshape(test, [1]), *made[:carried], *rows]
+        return [at + 1, proa.reshape(test, [1]), *result[:carried], *rows]
 
     arrays = []
     if scanned:
@@ -154,9 +154,9 @@ def _scan(call: Call, inputs: list[Any], count: int, directions: str) -> list[An
         for v, axis, back in zip(series, axes, backwards, strict=True):
             at = steps - 1 - t if back else t
             given.append(proa.squeeze(proa.slice(v, [axis], [at], [at + 1]), [axis]))
-        made = call.run(body, [*values, *given])
-        values = made[:count]
-        for items, value in zip(outputs, made[count:], strict=True):
+        result = call.run(body, [*values, *given])
+        values = result[:count]
+        for items, value in zip(outputs, result[count:], strict=True):
             items.append(as_tensor(value))
     axes, reverse = _output_axes(call, len(outputs))
     stacked = [
@@ -191,9 +191,11 @@ def _recorded_scan(
             proa.squeeze(proa.index_select(v, at, axis), [axis])
             for v, axis in zip(series, axes, strict=True)
         ]
-        made = [as_tensor(v) for v in call.run(body, [*state[:count], *rows])]
-        more = [_grown(a, v) for a, v in zip(state[count:], made[count:], strict=True)]
-        return [at + 1, *made[:count], *more]
+        results = [as_tensor(v) for v in call.run(body, [*state[:count], *rows])]
+        more = [
+            _grown(a, v) for a, v in zip(state[count:], results[count:], strict=True)
+        ]
+        return [at + 1, *results[:count], *more]
 
     start = steps * 0
     examples = call.run(body, [*tensors, *_rows_like(series, axes)])[count:]

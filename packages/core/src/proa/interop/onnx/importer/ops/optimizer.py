@@ -22,8 +22,8 @@ def _each(arrays: tuple[Any, ...], kinds: int, step: Callable[..., Any]) -> Any:
     """
     count = len(arrays) // kinds
     groups = [arrays[i * count : (i + 1) * count] for i in range(kinds)]
-    made = [step(*each) for each in zip(*groups, strict=True)]
-    return tuple(value for kind in zip(*made, strict=True) for value in kind)
+    results = [step(*each) for each in zip(*groups, strict=True)]
+    return tuple(value for kind in zip(*results, strict=True) for value in kind)
 
 
 def _regularized(call: Call, x: Any, gradient: Any) -> Any:

@@ -161,15 +161,15 @@ def _activations(call: Call, directions: int) -> list[list[Callable[[Any], Any]]
         list(call.get("activation_alpha", [])),
         list(call.get("activation_beta", [])),
     )
-    made: list[Callable[[Any], Any]] = []
+    results: list[Callable[[Any], Any]] = []
     for name in names:
         function = _FUNCTIONS[name.lower()]
         takes = name.lower() not in ("relu", "tanh", "sigmoid", "softsign", "softplus")
         a = alphas.pop(0) if takes and alphas else None
         two = name.lower() in ("affine", "scaledtanh", "hardsigmoid")
         b = betas.pop(0) if two and betas else None
-        made.append(partial(_applied, function, a, b))
-    return [made[i * count : (i + 1) * count] for i in range(directions)]
+        results.append(partial(_applied, function, a, b))
+    return [results[i * count : (i + 1) * count] for i in range(directions)]
 
 
 def _has_kernel(call: Call, d: _Direction) -> bool:

@@ -23,8 +23,8 @@ def _where(c: Call, dy: Ref, kept: Ref) -> Ref:
 
 
 def _zeros(c: Call, like: Ref, dtype: str) -> Ref:
-    made: Ref = c.row("full_like", like, value=0.0, dtype=dtype)
-    return made
+    ref: Ref = c.row("full_like", like, value=0.0, dtype=dtype)
+    return ref
 
 
 @export_row("relu_grad")

@@ -183,13 +183,13 @@ def pool_gather(c: Call, x: Ref, index: Ref) -> Ref:
 @export_row("pool_scatter")
 def pool_scatter(c: Call, dy: Ref, index: Ref, like: Ref) -> Ref:
     zeros = _planes(c, c.row("full_like", like, value=0.0, dtype=dy.dtype))
-    made = c.op(
+    result = c.op(
         "put_along_axis",
         {"Input": zeros, "Index": c.cast(_planes(c, index), "int64"),
          "Value": _planes(c, dy)},
         zeros.shape, out="Result", Axis=2, Reduce="add", Include_self=True,
     )  # fmt: skip
-    return c.reshape(made, [c.size(like, i) for i in range(4)])
+    return c.reshape(result, [c.size(like, i) for i in range(4)])
 
 
 def _planes(c: Call, x: Ref) -> Ref:

@@ -166,8 +166,8 @@ def embedding(c: Call, ids: Ref, weight: Ref, *, padding_idx: int) -> Ref:
 @export_row("one_hot")
 def one_hot(c: Call, x: Ref, *, depth: int) -> Ref:
     index = c.binary("elementwise_mod", x, c.number(depth, x))  # -1 is the last
-    made = c.op(
+    result = c.op(
         "one_hot_v2", {"X": index}, c.outputs[0].shape, dtype="float32", depth=depth,
         dtype_=CODES["float32"], allow_out_of_range=False,
     )  # fmt: skip
-    return c.cast(made, c.outputs[0].dtype)
+    return c.cast(result, c.outputs[0].dtype)

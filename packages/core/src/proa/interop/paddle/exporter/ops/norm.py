@@ -14,7 +14,7 @@ def batch_norm_infer(c: Call, x: Ref, mean: Ref, variance: Ref, scale: Ref, bias
                      *, epsilon: float) -> Ref:  # fmt: skip
     given = x.dtype
     x = c.cast(x, scale.dtype)
-    made = c.writer.variable(c.writer.stem, x.dtype, x.shape)
+    result = c.writer.variable(c.writer.stem, x.dtype, x.shape)
     saved = [
         c.writer.variable(f"{c.writer.stem}.saved", mean.dtype, mean.shape).name
         for _ in range(2)
@@ -22,13 +22,13 @@ def batch_norm_infer(c: Call, x: Ref, mean: Ref, variance: Ref, scale: Ref, bias
     inputs = {"X": x, "Scale": scale, "Bias": bias, "Mean": mean, "Variance": variance}
     c.writer.op(
         "batch_norm", {slot: [ref.name] for slot, ref in inputs.items()},
-        {"Y": [made.name], "MeanOut": [mean.name], "VarianceOut": [variance.name],
+        {"Y": [result.name], "MeanOut": [mean.name], "VarianceOut": [variance.name],
          "SavedMean": [saved[0]], "SavedVariance": [saved[1]]},
         {"epsilon": float(epsilon), "momentum": 0.9, "is_test": True,
          "data_layout": "NCHW", "use_global_stats": True,
          "trainable_statistics": False},
     )  # fmt: skip
-    return c.cast(made, given)
+    return c.cast(result, given)
 
 
 @export_row("batch_norm", "channel_moments")

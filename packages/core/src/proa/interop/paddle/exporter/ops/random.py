@@ -18,11 +18,11 @@ def _drawn(c: Call, kind: str, shape: Ints, dtype: str, **how: Any) -> Ref:
     if -1 in shape:
         c.refuse("random numbers of a symbolic shape")
     wide = dtype if dtype == "float64" or kind == "randint" else "float32"
-    made = c.op(
+    result = c.op(
         kind, {}, list(shape), dtype=wide, shape=Longs(shape), dtype_=CODES[wide],
         seed=0, **how,
     )  # fmt: skip
-    return c.cast(made, dtype)
+    return c.cast(result, dtype)
 
 
 @export_row("uniform")
@@ -49,8 +49,10 @@ def randint(c: Call, *, shape: Ints, low: int, high: int, dtype: str, seed: int,
 
 @export_row("randperm")
 def randperm(c: Call, *, count: int, dtype: str, seed: int, offset: int) -> Ref:
-    made = c.op("randperm", {}, [count], dtype="int64", n=count, dtype_=CODES["int64"])
-    return c.cast(made, dtype)
+    result = c.op(
+        "randperm", {}, [count], dtype="int64", n=count, dtype_=CODES["int64"]
+    )
+    return c.cast(result, dtype)
 
 
 @export_row("bernoulli")

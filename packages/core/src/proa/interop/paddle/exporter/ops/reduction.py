@@ -132,12 +132,12 @@ def cumprod(c: Call, x: Ref, *, axis: int) -> Ref:
 
 def _with_index(c: Call, kind: str, x: Ref, **attrs: bool | int) -> tuple[Ref, Ref]:
     shape = c.outputs[0].shape
-    made = [
+    results = [
         c.writer.variable(c.writer.stem, dtype, shape) for dtype in (x.dtype, "int64")
     ]
-    outputs = {"Out": [made[0].name], "Indices": [made[1].name]}
+    outputs = {"Out": [results[0].name], "Indices": [results[1].name]}
     c.writer.op(kind, {"X": [x.name]}, outputs, attrs)
-    return made[0], made[1]
+    return results[0], results[1]
 
 
 @export_row("sort")

@@ -85,11 +85,11 @@ def sized(
         )  # fmt: skip
     if -1 in shape:
         given = {"X": first, "Shape": c.vector(found)}
-        made = c.op("expand_v2", given, shape, shape=[-1] * len(shape))
+        result = c.op("expand_v2", given, shape, shape=[-1] * len(shape))
     else:
-        made = broadcast_to(c, first, shape=shape) if shape else c.reshape(first, [])
-    c.writer.remember(("shape", made.name), c.vector(found))
-    return made
+        result = broadcast_to(c, first, shape=shape) if shape else c.reshape(first, [])
+    c.writer.remember(("shape", result.name), c.vector(found))
+    return result
 
 
 def _limited(c: Call, n: Ref, end: Ref, *, from_end: bool) -> Ref:

@@ -63,14 +63,14 @@ def sequence_expand(
 ) -> Any:
     parts = sequences_of(call, x, own) if own else None
     wanted = sequences_of(call, y, given)
-    out, made = layouts.expanded(x, parts, wanted, call.get("ref_level", -1))
-    return out, made.levels
+    out, result = layouts.expanded(x, parts, wanted, call.get("ref_level", -1))
+    return out, result.levels
 
 
 @paddle_op("sequence_expand_as", inputs="X Y Y@LOD*", outputs="Out Out@LOD*")
 def sequence_expand_as(call: Call, x: Any, y: Any, levels: list[Any]) -> Any:
-    out, made = layouts.expanded_as(x, sequences_of(call, y, levels))
-    return out, made.levels
+    out, result = layouts.expanded_as(x, sequences_of(call, y, levels))
+    return out, result.levels
 
 
 @paddle_op("sequence_pad", inputs="X X@LOD* PadValue", outputs="Out Length")
@@ -81,15 +81,15 @@ def sequence_pad(call: Call, x: Any, levels: list[Any], pad: Any) -> Any:
 
 @paddle_op("sequence_unpad", inputs="X Length", outputs="Out Out@LOD*")
 def sequence_unpad(call: Call, x: Any, length: Any) -> Any:
-    out, made = layouts.unpadded(x, length)
-    return out, made.levels
+    out, result = layouts.unpadded(x, length)
+    return out, result.levels
 
 
 @paddle_op("sequence_reshape", inputs="X X@LOD*", outputs="Out Out@LOD*")
 def sequence_reshape(call: Call, x: Any, levels: list[Any]) -> Any:
     own = sequences_of(call, x, levels)
-    out, made = layouts.reshaped(x, own, call.get("new_dim"))
-    return out, made.levels
+    out, result = layouts.reshaped(x, own, call.get("new_dim"))
+    return out, result.levels
 
 
 @paddle_op("sequence_concat", inputs="X* X@LOD*", outputs="Out Out@LOD*")
@@ -99,14 +99,14 @@ def sequence_concat(call: Call, xs: list[Any], levels: list[Any]) -> Any:
         raise call.refuse("inputs of different levels of lengths")
     parts = [levels[i * count : (i + 1) * count] for i in range(len(xs))]
     own = [sequences_of(call, x, part) for x, part in zip(xs, parts, strict=True)]
-    out, made = layouts.concatenated(xs, own)
-    return out, made.levels
+    out, result = layouts.concatenated(xs, own)
+    return out, result.levels
 
 
 @paddle_op("sequence_slice", inputs="X X@LOD* Offset Length", outputs="Out Out@LOD*")
 def sequence_slice(call: Call, x: Any, levels: list[Any], offset: Any, n: Any) -> Any:
-    out, made = layouts.sliced(x, sequences_of(call, x, levels), offset, n)
-    return out, made.levels
+    out, result = layouts.sliced(x, sequences_of(call, x, levels), offset, n)
+    return out, result.levels
 
 
 @paddle_op("sequence_scatter", inputs="X Ids Ids@LOD* Updates")

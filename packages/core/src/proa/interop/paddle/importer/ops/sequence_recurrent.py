@@ -75,8 +75,8 @@ def _scanned(
     flat = ops.add(ops.mul(own.places(owners), width), owners)
     found = []
     for rows in ended[1 + count :]:
-        made = ops.gather(ops.flatten(rows, start_axis=0, stop_axis=1), flat, axis=0)
-        found.append(reversed_rows(made, own) if backwards else made)
+        result = ops.gather(ops.flatten(rows, start_axis=0, stop_axis=1), flat, axis=0)
+        found.append(reversed_rows(result, own) if backwards else result)
     return found
 
 

@@ -35,10 +35,10 @@ def _of_sizes(
     """
     cells = [int(n) for n in inputs[0].shape[2:]]
     if all(int(n) >= 0 for x in inputs for n in x.shape[2:]):
-        made = make(*([int(n) for n in x.shape] for x in inputs))
+        result = make(*([int(n) for n in x.shape] for x in inputs))
         if proa.in_dynamic_mode():
-            return as_tensor(made[0]), as_tensor(made[1])
-        first, second = (as_variable("fluid", as_tensor(m)) for m in made)
+            return as_tensor(result[0]), as_tensor(result[1])
+        first, second = (as_variable("fluid", as_tensor(m)) for m in result)
         return first, second
     shape = (*(n if n >= 0 else None for n in cells), count, 4)
     found = on_host(

@@ -15,8 +15,8 @@ _LARGEST = float(np.log(1000.0 / 16.0))
 def areas(boxes: Array, extra: float = 0.0) -> Array:
     """(..,) of boxes (.., 4), whose sides are `extra` longer; 0 of reversed ones."""
     sides = boxes[..., 2:] - boxes[..., :2]
-    made = np.prod(sides + np.float32(extra), axis=-1)
-    return np.where((sides < 0).any(-1), 0, made)
+    result = np.prod(sides + np.float32(extra), axis=-1)
+    return np.where((sides < 0).any(-1), 0, result)
 
 
 def overlaps(x: Array, y: Array, extra: float = 0.0) -> Array:

@@ -67,19 +67,19 @@ def generate_proposals(
                  spread: Array) -> tuple[Array, Array]:  # fmt: skip
         order = np.argsort(-score, kind="stable")
         order = order[:pre_nms_top_n] if pre_nms_top_n > 0 else order
-        made = clipped(decoded(box[order], code[order], spread[order]), *info[:2])
-        size = made[:, 2:] - made[:, :2]
-        middle = made[:, :2] + (size + 1) / 2
+        result = clipped(decoded(box[order], code[order], spread[order]), *info[:2])
+        size = result[:, 2:] - result[:, :2]
+        middle = result[:, :2] + (size + 1) / 2
         large = (size / info[2] + 1 >= smallest).all(1)
         (kept,) = np.nonzero(large & (middle <= info[1::-1]).all(1))
         if not len(kept):
             return np.zeros((1, 4), box.dtype), np.zeros(1, box.dtype)
-        made, own = made[kept], score[order][kept]
+        result, own = result[kept], score[order][kept]
         if nms_thresh > 0:
-            chosen = suppressed(made, nms_thresh, eta, 1.0)
+            chosen = suppressed(result, nms_thresh, eta, 1.0)
             chosen = chosen[:post_nms_top_n] if post_nms_top_n > 0 else chosen
-            made, own = made[chosen], own[chosen]
-        return made, own
+            result, own = result[chosen], own[chosen]
+        return result, own
 
     def propose(score: Array, code: Array, info: Array, box: Array,
                 spread: Array) -> list[Any]:  # fmt: skip
@@ -130,14 +130,14 @@ def distribute_fpn_proposals(
         level = np.floor(np.log2(size / refer_scale + 1e-6)) + refer_level
         level = np.clip(level, min_level, max_level)
         image = np.repeat(np.arange(len(given.lengths[-1])), given.lengths[-1])
-        order, made = [], []
+        order, result = [], []
         for each in levels:
             (own,) = np.nonzero(level == each)
             lengths = np.bincount(image[own], minlength=len(given.lengths[-1]))
-            made.append(Rows(boxes[own], [lengths.tolist()]))
+            result.append(Rows(boxes[own], [lengths.tolist()]))
             order.append(own)
         place = np.argsort(np.concatenate(order), kind="stable")
-        return [*made, place.reshape(-1, 1)]
+        return [*result, place.reshape(-1, 1)]
 
     likes = [Like(fpn_rois.dtype.name, (None, 4), 1)] * len(levels)
     *found, place = on_host(distribute, [fpn_rois], [*likes, Like("int32", (None, 1))])
