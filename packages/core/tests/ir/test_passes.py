@@ -99,6 +99,31 @@ def test_common_subexpressions_are_computed_once() -> None:
     assert sorted(ops(b)) == ["add", "add", "add", "clip", "clip", "relu"]
 
 
+def test_equal_numbers_are_one_constant_but_for_parameters() -> None:
+    b = Builder()
+    x = image(b)
+    scales = [b.constant(np.float32([s])) for s in (0.5, 0.5, 0.25)]
+    rounded = [b.quantize(x, s, axis=-1) for s in scales]
+    weights = [b.parameter(n, np.float32([0.5])) for n in "vw"]
+    b.output(*(b.dequantize(q, scales[0], axis=-1) for q in rounded))
+    b.output(*(b.mul(x, w) for w in weights))
+    assert rewrite(b, "eliminate_common_subexpressions")
+    assert sorted(ops(b)) == ["dequantize"] * 3 + ["mul"] * 2 + ["quantize"] * 2
+    assert len(b.program.constants()) == 4
+    given = draw(1, 3, 5, 5)
+    found = _core.Engine.from_bytes(to_bytes(b.program)).run([given])
+    for result, scale in zip(found, (0.5, 0.5, 0.25), strict=False):
+        steps = np.rint(given / np.float32(scale)).clip(-127, 127)
+        np.testing.assert_array_equal(result, steps * np.float32(0.5))
+
+
+def test_zeros_of_unlike_signs_are_unlike_constants() -> None:
+    b = Builder()
+    x = image(b)
+    b.output(*(b.div(x, b.constant(np.float32(zero))) for zero in (0.0, -0.0)))
+    assert not rewrite(b, "eliminate_common_subexpressions")
+
+
 def test_zeros_of_unlike_signs_are_unlike_attributes() -> None:
     b = Builder()
     x = b.input("x", "float32", [2])
