@@ -151,9 +151,7 @@ class TrainQuantized:
     def __call__(self, job: Job) -> None:
         config = self.config
         if self.only_faster:
-            # What is between products is not rounded in training.
-            timed = replace(config, between=False)
-            slow = slim.slow_in_int8(job.network, job.task.specs, timed)
+            slow = slim.QAT(config).slow_in_int8(job.network, job.task.specs)
             job.notes["slow in int8"] = {k: str(speed) for k, speed in slow.items()}
             products = {
                 path

@@ -266,7 +266,7 @@ def with_times(
     def layers(self: Any, skip: Any) -> list[speed.LayerSpeed]:
         return [s for s in speeds if s.layer not in skip]
 
-    def whole(self: Any, *skips: Any) -> list[float]:
+    def whole(self: Any, *skips: Any, export: Any = None) -> list[float]:
         return [
             sum(s.float32_us if s.layer in skip else s.int8_us for s in speeds)
             for skip in skips

@@ -51,7 +51,7 @@ def with_times(monkeypatch, times):
     def layers(self, skip):
         return [s for s in speeds if s.layer not in skip]
 
-    def whole(self, *skips):
+    def whole(self, *skips, export=None):
         return [
             sum(s.float32_us if s.layer in skip else s.int8_us for s in speeds)
             for skip in skips
@@ -78,6 +78,37 @@ def test_layers_that_int8_makes_slower_stay_in_float32(monkeypatch):
 def test_a_gain_below_one_percent_leaves_a_layer_in_int8(monkeypatch):
     with_times(monkeypatch, {"0": (5.0, 5.3), "1": (9.0, 4.0), "3": (80.0, 30.0)})
     assert slow_in_int8(network(), SPEC) == {}
+
+
+def test_a_mix_that_is_slower_than_float32_is_not_chosen(monkeypatch):
+    with_times(monkeypatch, {"0": (5.0, 5.3), "1": (9.0, 9.0), "3": (30.0, 30.0)})
+    assert list(slow_in_int8(network(), SPEC)) == ["0"]
+
+
+def test_training_chooses_by_the_models_that_it_exports(monkeypatch):
+    with_times(monkeypatch, {"0": (5.0, 9.0), "2": (4.0, 9.0), "4": (80.0, 30.0)})
+    proa.seed(0)
+    net = nn.Sequential(
+        nn.Conv2D(16, 16, 5, padding=2, groups=16), nn.BatchNorm2D(16),
+        nn.Conv2D(16, 128, 1), nn.ReLU(), nn.Conv2D(128, 128, 3, padding=1),
+    )  # fmt: skip
+    timed = {}
+
+    def whole(self, *skips, export=None):
+        # Of the models that QAT exports, the one with layer 4 alone in int8 wins.
+        timed.update({frozenset(skip): export(skip) for skip in skips if export})
+        return [0.0 if set(skip) == {"0", "2"} else 1.0 for skip in skips]
+
+    monkeypatch.setattr(speed._Timed, "whole", whole)
+    qat = QAT(QuantConfig("moving_average"))
+    assert set(qat.slow_in_int8(net, SPEC)) == {"0", "2"}
+    student = QAT(QuantConfig("moving_average", skip=("0", "2"))).quantize(net, SPEC)
+    student(proa.to_tensor(X))
+    exported = qat.convert(student, SPEC).program
+    assert [n.op for n in timed[frozenset("02")].nodes()] == [
+        n.op for n in exported.nodes()
+    ]
+    assert not any(n.op.endswith("int8") for n in timed[frozenset("024")].nodes())
 
 
 def test_a_network_that_int8_makes_no_faster_is_refused(monkeypatch):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,6 +27,9 @@ from proa_slim.quant.post_training import (
     with_fake_quant,
 )
 from proa_slim.quant.scales import Scale
+
+#: The model of a network with layers of these paths in float32.
+Export = Callable[[Sequence[str]], Program]
 
 _ROUNDING = ("quantize", "quantize_affine")
 #: Runs before those that are timed.
@@ -86,22 +90,26 @@ def slow_in_int8(
     config: QuantConfig | None = None,
     repeats: int = 50,
     threads: int = 1,
+    export: Export | None = None,
 ) -> dict[str, LayerSpeed]:
     """The layers that are better left in float32, by their paths: ``skip`` of a
-    `QuantConfig`. Arguments and errors are those of `layer_speeds`.
+    `QuantConfig`. Other arguments and errors are those of `layer_speeds`.
 
     Layers that take longer in int8 are put into float32, one after the other and all
     together, then those that take longer for that, and so on; what counts is the time
     of the whole network. All layers are named if int8 makes it no faster.
+
+    Args:
+        export: Gives the model with some layers in float32, of which whole networks
+            are timed in the end; that of `quant_post_static` if not given.
     """
     timed = _Timed(network, input_spec, config or QuantConfig(), repeats, threads)
     first = timed.layers(())
-    tried = [(), *_all_together(timed, first), _one_by_one(timed, first)]
-    times = timed.whole(*tried)
-    fast = [
-        s for s, t in zip(tried, times, strict=True) if (1 - _GAIN) * t <= min(times)
-    ]
-    best = min(fast, key=len)
+    every = tuple(s.layer for s in first)
+    tried = [(), *_all_together(timed, first), _one_by_one(timed, first), every]
+    times = timed.whole(*tried, export=export)
+    limit = min(min(times) / (1 - _GAIN), times[-1])
+    best = min((s for s, t in zip(tried, times, strict=True) if t <= limit), key=len)
     known = {speed.layer: speed for speed in first}
     return {path: known[path] for path in best}
 
@@ -119,7 +127,7 @@ def _all_together(timed: _Timed, first: Sequence[LayerSpeed]) -> list[tuple[str,
         before = found[-1] if found else ()
         found.append((*before, *(s.layer for s in slow)))
         slow = _slower(timed.layers(found[-1]))
-    return [*found, tuple(s.layer for s in first)]
+    return found
 
 
 def _one_by_one(timed: _Timed, first: Sequence[LayerSpeed]) -> tuple[str, ...]:
@@ -190,14 +198,18 @@ class _Timed:
     def _skipping(self, skip: Sequence[str]) -> QuantConfig:
         return replace(self.config, skip=(*self.config.skip, *skip))
 
-    def whole(self, *skips: Sequence[str]) -> list[float]:
+    def whole(self, *skips: Sequence[str], export: Export | None = None) -> list[float]:
         """Seconds of a run with each of the lists of layers in float32, in turns."""
-        engines = [self._engine(self._int8(skip)) for skip in skips]
+        programs = [(export or self._int8)(skip) for skip in skips]
+        for program in programs:
+            optimize(program)  # as a predictor does
+        engines = [self._engine(program) for program in programs]
         best = [float("inf")] * len(engines)
         for _ in range(_WARM_UP + self.repeats):
             for at, engine in enumerate(engines):
-                steps = engine.profile(self.inputs)
-                best[at] = min(best[at], sum(time for _, _, time in steps))
+                begin = time.perf_counter()
+                engine.run(self.inputs)
+                best[at] = min(best[at], time.perf_counter() - begin)
         return best
 
     def _int8(self, skip: Sequence[str]) -> Program:
@@ -221,8 +233,8 @@ class _Timed:
         engine = self._engine(program)
         best: dict[str, float] = {}
         for _ in range(_WARM_UP + self.repeats):
-            for _, name, time in engine.profile(self.inputs):
-                best[name] = min(best.get(name, float("inf")), float(time))
+            for _, name, duration in engine.profile(self.inputs):
+                best[name] = min(best.get(name, float("inf")), float(duration))
         return best
 
 

@@ -13,7 +13,9 @@ from dataclasses import replace
 from os import PathLike
 from typing import Any, TypeGuard
 
+from proa import no_grad, ones
 from proa.errors import PreconditionNotMetError
+from proa.ir.program import Program
 from proa.nn import (
     BatchNorm1D,
     BatchNorm2D,
@@ -44,7 +46,7 @@ from proa_slim.quant.pair_layers import (
     QuantizedAttention,
     QuantizedMatMul,
 )
-from proa_slim.quant.speed import slow_in_int8
+from proa_slim.quant.speed import LayerSpeed, slow_in_int8
 from proa_slim.quant.trained import lower_trained, recorded
 
 _OP: dict[type[Layer], str] = {
@@ -147,6 +149,35 @@ class QAT:
         watch_outputs(student)
         return student
 
+    def slow_in_int8(
+        self,
+        network: Layer,
+        input_spec: Sequence[Any],
+        repeats: int = 50,
+        threads: int = 1,
+    ) -> dict[str, LayerSpeed]:
+        """The layers that are better left in float32 or float16, found as by
+        `proa_slim.slow_in_int8`, by times of the models that `convert` gives.
+
+        Args:
+            network: Is not changed.
+            input_spec: As for `proa.jit.save`. A symbolic first size is 1.
+            repeats: Runs of which the fastest counts.
+            threads: Number of threads of a run.
+
+        Raises:
+            InvalidArgumentError: If `repeats` is not positive, or another size is
+                symbolic.
+        """
+        config = replace(self.config, only_faster=False)
+
+        def export(skip: Sequence[str]) -> Program:
+            return _untrained(network, input_spec, config, skip)
+
+        # What is between products is not rounded in training.
+        between = replace(config, between=False)
+        return slow_in_int8(network, input_spec, between, repeats, threads, export)
+
     def _slow(self, network: Layer, input_spec: Sequence[Any] | None) -> frozenset[str]:
         """Layers that int8 does not make faster, if the config leaves them out."""
         if not self.config.only_faster:
@@ -155,9 +186,7 @@ class QAT:
             raise PreconditionNotMetError(
                 "[QAT] expected an input_spec with only_faster=True, got None"
             )
-        # What is between products is not rounded in training.
-        config = replace(self.config, between=False)
-        return frozenset(slow_in_int8(network, input_spec, config))
+        return frozenset(self.slow_in_int8(network, input_spec))
 
     def _attend(self, layer: MultiHeadAttention, path: str) -> bool:
         """Let the layer round what its attention reads, if it is chosen."""
@@ -224,6 +253,24 @@ class QAT:
         for layer in student.sublayers():
             if isinstance(layer, QuantizedConvNorm):
                 layer.freeze_bn()
+
+
+def _untrained(
+    network: Layer, input_spec: Sequence[Any], config: QuantConfig, skip: Sequence[str]
+) -> Program:
+    """The model that training with these layers in float32 would give, but for its
+    numbers.
+    """
+    qat = QAT(replace(config, skip=(*config.skip, *skip)))
+    try:
+        student = qat.quantize(network, input_spec)
+    except PreconditionNotMetError:  # nothing is left to quantize
+        return recorded(network, input_spec)
+    student.train()
+    with no_grad():
+        for_any = [[2 if n < 0 else n for n in spec.shape] for spec in input_spec]
+        student(*map(ones, for_any, [spec.dtype for spec in input_spec]))
+    return qat.convert(student, input_spec).program
 
 
 def _named(layer: Layer, path: str) -> Layer:
