@@ -52,8 +52,8 @@ def record_table() -> Callable[[str, Sequence[str], Sequence[Sequence[str]]], No
         known: list[Sequence[str]] = []
         if path.is_file():
             known = json.loads(path.read_text(encoding="utf-8"))["rows"]
-        kept = {row[0]: row for row in (*known, *rows) if len(row) == len(header)}
-        table = {"date": day, "header": header, "rows": list(kept.values())}
+        complete = {row[0]: row for row in (*known, *rows) if len(row) == len(header)}
+        table = {"date": day, "header": header, "rows": list(complete.values())}
         path.write_text(json.dumps(table, indent=1), encoding="utf-8")
 
     return record

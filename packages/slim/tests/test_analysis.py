@@ -117,7 +117,7 @@ def test_a_stopped_search_repeats_only_the_evaluation_in_progress(parts):
     ("call", "value", "text"),
     [(1, np.nan, "got nan with float32"), (3, np.inf, "got inf with '2' alone")],
 )
-def test_a_metric_that_is_not_finite_names_the_layer_and_is_not_kept(
+def test_a_metric_that_is_not_finite_names_the_layer_and_is_not_stored(
     parts, call, value, text
 ):
     metric, analysis, _ = parts

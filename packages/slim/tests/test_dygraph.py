@@ -58,8 +58,8 @@ def test_a_pruner_of_the_namespace_removes_the_filters_of_the_smallest_norm():
     net = small_net()
     before = net[0].weight.numpy()
     L2NormFilterPruner(net, SHAPE).prune_vars({"0.weight": 0.25}, axis=0)
-    kept = np.sort(np.argsort(np.sqrt((before**2).sum((1, 2, 3))))[2:])
-    np.testing.assert_array_equal(net[0].weight.numpy(), before[kept])
+    remaining = np.sort(np.argsort(np.sqrt((before**2).sum((1, 2, 3))))[2:])
+    np.testing.assert_array_equal(net[0].weight.numpy(), before[remaining])
 
 
 def images():
@@ -120,8 +120,8 @@ def test_status_goes_on_after_an_interruption(tmp_path):
         proa_slim.Pruner(net, SHAPE).status([x], metric, path)
     for name, value in net.state_dict().items():
         np.testing.assert_array_equal(value.numpy(), before[name])
-    kept = json.loads(path.read_text())["sensitivities"]
-    assert sum(len(losses) for losses in kept.values()) == 3
+    stored = json.loads(path.read_text())["sensitivities"]
+    assert sum(len(losses) for losses in stored.values()) == 3
     found = proa_slim.Pruner(net, SHAPE).status([x], metric, path)
     assert len(calls) == 5 + 18 - 3 and all(given[0] is x for given in calls)
     assert proa_slim.Pruner(net, SHAPE).status([x], metric) == found

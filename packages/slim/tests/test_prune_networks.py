@@ -278,7 +278,7 @@ def test_sensitivities_go_on_after_an_interruption(tmp_path):
         L1NormFilterPruner(net, SHAPE, sen_file=path).sensitive(counts)
 
 
-def test_a_metric_that_is_not_finite_names_the_weight_and_is_not_kept(tmp_path):
+def test_a_metric_that_is_not_finite_names_the_weight_and_is_not_stored(tmp_path):
     net = small_net()
     path, metric = tmp_path / "sen.json", metric_of(net)
 

@@ -89,9 +89,9 @@ def test_concat_gives_each_branch_its_own_part_of_the_next_weight():
     weight = net.last.weight.numpy()
     pruner = Pruner(net, [1, 3, 4, 4])
     pruner.prune_vars({"b.weight": 0.5}, axis=0)
-    kept = [*range(6), *(6 + np.flatnonzero(pruner.plan.masks["b.weight"][0]))]
-    assert len(kept) == 11
-    np.testing.assert_array_equal(net.last.weight.numpy(), weight[:, kept])
+    remaining = [*range(6), *(6 + np.flatnonzero(pruner.plan.masks["b.weight"][0]))]
+    assert len(remaining) == 11
+    np.testing.assert_array_equal(net.last.weight.numpy(), weight[:, remaining])
     assert net.norm._mean.shape == [11] and net.norm._num_features == 11
     zeroed_equals_removed(Concatenated(), (None, 3, 4, 4))
 
@@ -281,10 +281,10 @@ def test_heads_of_multi_head_attention_go_whole():
     assert group.layers == ("q_proj", "k_proj", "v_proj") and len(group.units) == 4
     weight = net.q_proj.weight.numpy()
     pruner.prune_vars({"q_proj.weight": 0.5})
-    kept = pruner.plan.masks["q_proj.weight"][1].reshape(4, 8)
-    assert sorted(kept.sum(1)) == [0, 0, 8, 8]
+    remaining = pruner.plan.masks["q_proj.weight"][1].reshape(4, 8)
+    assert sorted(remaining.sum(1)) == [0, 0, 8, 8]
     np.testing.assert_array_equal(
-        net.q_proj.weight.numpy(), weight[:, kept.reshape(-1)]
+        net.q_proj.weight.numpy(), weight[:, remaining.reshape(-1)]
     )
     assert (net.num_heads, net.embed_dim, net.head_dim) == (2, 16, 8)
     assert net.out_proj.weight.shape == [16, 32]

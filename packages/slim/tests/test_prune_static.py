@@ -49,9 +49,9 @@ def test_a_program_of_static_mode_computes_what_it_did_without_channels(network)
     pruned, plan = ProgramPruner().prune(program, scope, [name], [0.5])
     assert weights_of(program)[name] == (16, 3, 3, 3)
     assert weights_of(pruned)[name] == (8, 3, 3, 3)
-    kept = np.argsort(np.abs(before).reshape(16, -1).sum(1))[8:]
+    remaining = np.argsort(np.abs(before).reshape(16, -1).sum(1))[8:]
     after = np.array(scope.find_var(name).get_tensor())
-    np.testing.assert_array_equal(after, before[np.sort(kept)])
+    np.testing.assert_array_equal(after, before[np.sort(remaining)])
     assert flops(pruned) == plan.flops[1] < flops(program) == plan.flops[0]
     assert plan.parameters[0] - plan.parameters[1] == 8 * 27 + 8 + 4 * 8 + 8 * 64 * 4
     executor = static.Executor()
@@ -245,8 +245,8 @@ def test_single_weights_of_a_program_stay_zero_while_it_trains():
         losses = run_steps(program, loss, scope, pruner, 5)
         assert losses[-1] < losses[0]
         for name in names:
-            kept = arrays_of(program, scope)[name] != 0
-            np.testing.assert_array_equal(kept, pruner.masks[name])
+            nonzero = arrays_of(program, scope)[name] != 0
+            np.testing.assert_array_equal(nonzero, pruner.masks[name])
         shares = UnstructuredPruner.sparse_by_layer(program, scope)
         one = next(n for n in names if pruner.masks[n].shape == (16, 3, 1, 1))
         assert shares[one] == (~pruner.masks[one]).mean()

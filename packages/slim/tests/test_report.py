@@ -159,7 +159,7 @@ def test_a_layer_whose_result_is_not_finite_is_named():
         quant_post_static(net, SPEC, [x])
 
 
-def test_ranges_of_all_results_are_measured_and_kept(tmp_path):
+def test_ranges_of_all_results_are_measured_and_saved(tmp_path):
     net = chain()
     batches = [RNG.standard_normal((4, 16)).astype(np.float32) for _ in range(3)]
     model = quant_post_static(net, SPEC, batches)

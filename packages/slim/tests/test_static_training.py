@@ -175,7 +175,7 @@ def test_rounding_is_that_of_dynamic_mode():
     np.testing.assert_allclose(got, np.rint(X / step) * step, rtol=1e-5)
 
 
-def test_ranges_of_results_are_noted_in_training_and_kept():
+def test_ranges_of_results_are_noted_in_training_and_saved():
     config = QuantConfig("abs_max")
     exe, train, test, logits, _ = trained(config, steps=1)
     int8 = quant.convert(test, None, config)

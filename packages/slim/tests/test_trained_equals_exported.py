@@ -311,7 +311,7 @@ def test_learned_steps_are_trained_after_twenty_batches():
 
 @pytest.mark.feature("L473")
 @pytest.mark.feature("L476")
-def test_output_ranges_of_all_layers_are_kept_in_the_file(tmp_path):
+def test_output_ranges_of_all_layers_are_stored_in_the_file(tmp_path):
     config = QuantConfig("abs_max")
     student = trained(config, SPEC, 0)
     student.train()

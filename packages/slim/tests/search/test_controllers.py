@@ -100,7 +100,7 @@ def test_a_strategy_of_ones_own_is_a_controller(table):
     assert network.plan == tuple(b for b in space().plan(best["best_tokens"]) if b)
 
 
-def test_a_constraint_holds_for_every_trial():
+def test_every_trial_satisfies_a_constraint():
     def few(tokens):
         return sum(tokens) <= 6
 

@@ -70,13 +70,15 @@ def test_a_narrow_network_is_the_pruned_one_and_its_gradients_find_their_places(
     for key, value in net.state_dict().items():
         np.testing.assert_array_equal(value.numpy(), state[key])
     zeroed(proa.to_tensor(X)).square().sum().backward()
-    kept = np.abs(zeroed[0].weight.numpy()).sum((1, 2, 3)) > 0
-    assert kept.sum() == 8
+    remaining = np.abs(zeroed[0].weight.numpy()).sum((1, 2, 3)) > 0
+    assert remaining.sum() == 8
     for path in ("0.weight", "4.point.weight", "7.weight"):
         got, want = (
             dict(n.named_parameters())[path].grad.numpy() for n in (net, zeroed)
         )
-        mask = {"0.weight": kept, "7.weight": kept}.get(path, np.outer(kept, kept))
+        mask = {"0.weight": remaining, "7.weight": remaining}.get(
+            path, np.outer(remaining, remaining)
+        )
         np.testing.assert_allclose(got[mask], want[mask], rtol=2e-4, atol=1e-4)
         assert not got[~mask].any()
 
@@ -142,12 +144,12 @@ def test_layers_are_left_out_and_networks_exported(tmp_path):
 
 def test_narrow_networks_are_part_of_wider_ones():
     ofa = OFA(network(), SHAPE, widths=(0.25, 0.5))
-    kept = []
+    masks_by_width = []
     for tokens in ([1], [2]):
         masks = ofa._masks(ofa.space.describe(tokens))
-        kept.append(masks[id(ofa.network[0].weight)][0])
-    assert kept[0].sum() == 8 and kept[1].sum() == 4
-    assert not (kept[1] & ~kept[0]).any()
+        masks_by_width.append(masks[id(ofa.network[0].weight)][0])
+    assert masks_by_width[0].sum() == 8 and masks_by_width[1].sum() == 4
+    assert not (masks_by_width[1] & ~masks_by_width[0]).any()
 
 
 def test_tasks_choose_what_is_sampled():

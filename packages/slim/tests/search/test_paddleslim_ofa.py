@@ -156,13 +156,13 @@ def test_a_set_config_runs_the_network_that_is_exported():
     # Gradients are those of the smaller network, at their places.
     got.sum().backward()
     result(image).sum().backward()
-    kept = np.abs(model.conv1.weight.grad.numpy()).sum((1, 2, 3)) > 0
-    assert kept.sum() == 4
+    remaining = np.abs(model.conv1.weight.grad.numpy()).sum((1, 2, 3)) > 0
+    assert remaining.sum() == 4
     np.testing.assert_array_equal(
-        model.conv1.weight.grad.numpy()[kept], result.conv1.weight.grad.numpy()
+        model.conv1.weight.grad.numpy()[remaining], result.conv1.weight.grad.numpy()
     )
     np.testing.assert_array_equal(
-        model.conv2.weight.grad.numpy()[:, kept], result.conv2.weight.grad.numpy()
+        model.conv2.weight.grad.numpy()[:, remaining], result.conv2.weight.grad.numpy()
     )
     ofa_model.set_net_config({"conv1": {"expand_ratio": 0.3}})
     with pytest.raises(InvalidArgumentError, match="expand_ratio of 'conv1' among"):

@@ -83,16 +83,16 @@ def test_ctrl_c_loses_only_the_running_trial_of_each_worker(tmp_path, interrupt)
     assert process.returncode != 0
     before = notes(folder)
     assert 5 <= len(before) < 30
-    kept = Search(search_worker.space(), "evolution", storage).trials
+    stored = Search(search_worker.space(), "evolution", storage).trials
     # A note is written at the end of an evaluation, before the storage has it.
-    assert len(before) - 2 <= len(kept) <= len(before)
+    assert len(before) - 2 <= len(stored) <= len(before)
     process = started(storage, folder, "evolution", "40", 0, "2")
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 0, errors
     after = Search(search_worker.space(), "evolution", storage).trials
     assert len(after) == 40
     found = {record.number: record.tokens for record in after}
-    assert all(found[record.number] == record.tokens for record in kept)
+    assert all(found[record.number] == record.tokens for record in stored)
 
 
 def test_workers_share_a_search(tmp_path, monkeypatch):

@@ -143,10 +143,10 @@ class AutoCompression:
             test = self._samples("eval_dataloader", self._eval)
         metric = None if self._callback is None else self._metric
         mark = fingerprint(self.program, samples, self.recipe)
-        kept = Progress(self.save_dir, mark, False)
+        checkpoints = Progress(self.save_dir, mark, False)
         goal = Goal(test, metric, self._speedup)
         self.result = compress_program(
-            self.program, samples, self.recipe, kept, self.save_dir, False, goal
+            self.program, samples, self.recipe, checkpoints, self.save_dir, False, goal
         )
         return self.result
 

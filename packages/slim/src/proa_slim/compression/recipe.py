@@ -102,8 +102,8 @@ class Recipe:
             "threads": (self.threads > 0, "positive"),
             "quantize": (bool(self.quantize), "at least one setting"),
         }
-        for name, (holds, expected) in checks.items():
-            if not holds:
+        for name, (is_valid, expected) in checks.items():
+            if not is_valid:
                 raise InvalidArgumentError(
                     f"[Recipe] {name} must be {expected}, got {getattr(self, name)!r}"
                 )

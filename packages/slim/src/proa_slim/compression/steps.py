@@ -65,8 +65,8 @@ def pruned(
         share,
     )
     if reached < share:
-        kept = selector.kept(ratios)
-        raise impossible(graph, kept, "the multiply-adds", share, reached)
+        remaining = selector.remaining(ratios)
+        raise impossible(graph, remaining, "the multiply-adds", share, reached)
     ratio = next(iter(ratios.values()))
     return prune_program(program, ratio, recipe.criterion, recipe.align)
 

@@ -69,7 +69,7 @@ class _Compression:
         program: Program,
         samples: Samples,
         recipe: Recipe,
-        kept: Progress,
+        checkpoints: Progress,
         progress: bool,
         goal: Goal,
     ) -> None:
@@ -84,7 +84,7 @@ class _Compression:
             self.test = Samples(self.test.inputs, labels)
         self.tried: list[TrialResult] = []
         self.notes: list[str] = []
-        self.kept = kept
+        self.checkpoints = checkpoints
         if goal.speedup is not None:
             limit = self._time_of_whole() / goal.speedup
             self.recipe = replace(recipe, max_milliseconds=limit)
@@ -95,7 +95,7 @@ class _Compression:
         return accuracy(model, self.test, _BATCH)
 
     def _time_of_whole(self) -> float:
-        path = self.kept.folder / "timed.proa"
+        path = self.checkpoints.folder / "timed.proa"
         file.write(self.whole, path)
         time = self._milliseconds(path)
         if time is None:
@@ -109,18 +109,18 @@ class _Compression:
         self, step: str, make: Callable[[], tuple[Program, list[str]]]
     ) -> Finished:
         """Make a model and measure it, unless that was finished before."""
-        found = self.kept.find(step)
+        found = self.checkpoints.find(step)
         if found is None:
             program, notes = make()
             found = Finished(program, self._measure(step, program), notes)
-            self.kept.add(found.tried, notes)
+            self.checkpoints.add(found.tried, notes)
         self.tried.append(found.tried)
         if self.progress:
             print(f"[compress] {_line(found.tried)}", file=sys.stderr, flush=True)
         return found
 
     def _measure(self, step: str, program: Program) -> TrialResult:
-        path = self.kept.next_model()
+        path = self.checkpoints.next_model()
         file.write(
             program, path, compressed=self.recipe.compressed and bool(self.tried)
         )
@@ -176,7 +176,7 @@ class _Compression:
         without which the model is fast enough; nothing is trained to find it.
         """
         name, first = "prune", self.recipe.prune
-        known = self.kept.share(name)
+        known = self.checkpoints.share(name)
         if known is not None:
             return known
         shares = [first, *(n / 10 for n in range(1, 10) if n / 10 > first)]
@@ -191,7 +191,7 @@ class _Compression:
                 text = f"[compress] {share:.0%} of multiply-adds pruned: {time:.3f} ms"
                 print(text, file=sys.stderr, flush=True)
             if time <= limit:
-                self.kept.note_share(name, share)
+                self.checkpoints.note_share(name, share)
                 return share
         raise PreconditionNotMetError(
             f"[compress] expected a model that runs in {limit:g} ms, got {fastest:.3g} "
@@ -205,7 +205,7 @@ class _Compression:
         if self.recipe.target == "int8":
             config = self.recipe.configs()[0]
             program = steps.int8(program, self.train, config, self.recipe).program
-        path = self.kept.folder / "timed.proa"
+        path = self.checkpoints.folder / "timed.proa"
         file.write(program, path)
         time = self._milliseconds(path)
         assert time is not None  # or it was refused
@@ -216,7 +216,7 @@ class _Compression:
             program, plan = steps.pruned(self.whole, self.recipe, share)
             distiller = self._distiller()
             student = steps.distilled(
-                program, distiller, self.train, self.recipe, self.kept.folder
+                program, distiller, self.train, self.recipe, self.checkpoints.folder
             )
             left = [f"not pruned: {name}: {why}" for name, why in plan.skipped.items()]
             return student, left
@@ -296,14 +296,14 @@ class _Compression:
             lambda: _parts(
                 steps.trained_int8(
                     program, self._distiller(), self.train, config, self.recipe,
-                    self.kept.folder,
+                    self.checkpoints.folder,
                 )
             ),
         )  # fmt: skip
 
     def _mix(self, program: Program, config: QuantConfig) -> Finished:
         wanted = self.tried[0].metric - self.recipe.max_drop
-        goal = (self.metric, wanted, self.kept.folder)
+        goal = (self.metric, wanted, self.checkpoints.folder)
         return self.trial(
             f"int8, some layers in {self.recipe.rest}",
             lambda: _parts(
@@ -405,15 +405,17 @@ def compress(
     else:
         samples = samples_of(data, labels)
     folder = Path(fspath(output))
-    kept = Progress(folder, fingerprint(program, samples, recipe), resume)
-    return compress_program(program, samples, recipe, kept, folder, progress, Goal())
+    checkpoints = Progress(folder, fingerprint(program, samples, recipe), resume)
+    return compress_program(
+        program, samples, recipe, checkpoints, folder, progress, Goal()
+    )
 
 
 def compress_program(
     program: Program,
     samples: Samples,
     recipe: Recipe,
-    kept: Progress,
+    checkpoints: Progress,
     folder: Path,
     progress: bool,
     goal: Goal,
@@ -427,16 +429,16 @@ def compress_program(
         network: Any = LoadedNetwork(steps.copied(program))
         batch = samples.batches(recipe.batch_size)[0]
         warn_of_other_range(network, batch, "compress")
-    work = _Compression(program, samples, recipe, kept, progress, goal)
+    work = _Compression(program, samples, recipe, checkpoints, progress, goal)
     try:
         result = work.run()
     except PreconditionNotMetError:
         _write_report(folder, work, None)
-        kept.remove()
+        checkpoints.remove()
         raise
     file.write(result.program, folder / "model.proa", compressed=recipe.compressed)
     _write_report(folder, work, result.tried)
-    kept.remove()
+    checkpoints.remove()
     return Compressed(
         folder / "model.proa", result.tried, work.tried, work.metric_name, work.notes
     )

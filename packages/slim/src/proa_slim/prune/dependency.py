@@ -16,7 +16,7 @@ from proa.ir.shapes import infer
 from proa_slim.analysis.operations import multiply_adds
 from proa_slim.prune.flow import Axes, Flow, ParameterAxis, described
 from proa_slim.prune.rules import rule_of
-from proa_slim.prune.units import Kept, Labels
+from proa_slim.prune.units import Labels, Remaining
 
 
 @dataclass(frozen=True)
@@ -183,11 +183,13 @@ class DependencyGraph:
         )
 
     # -- removal -----------------------------------------------------------------------
-    def removal(self, removed: Iterable[int]) -> Kept:
-        """Which labels stay if these units are removed."""
+    def removal(self, removed: Iterable[int]) -> Remaining:
+        """Which labels remain if these units are removed."""
         return self.resolved.removal(removed)
 
-    def masks(self, kept: Kept) -> dict[Value, list[NDArray[np.bool_] | None]]:
+    def masks(
+        self, remaining: Remaining
+    ) -> dict[Value, list[NDArray[np.bool_] | None]]:
         """For each parameter that shrinks, which indices of each axis stay.
 
         Raises:
@@ -195,7 +197,7 @@ class DependencyGraph:
         """
         found: dict[Value, list[NDArray[np.bool_] | None]] = {}
         for value in self.parameters:
-            masks = [_mask(labels, kept) for labels in self.flow.axes_of(value)]
+            masks = [_mask(labels, remaining) for labels in self.flow.axes_of(value)]
             if any(mask is not None for mask in masks):
                 found[value] = masks
             for axis, mask in enumerate(masks):
@@ -206,46 +208,46 @@ class DependencyGraph:
                     )
         return found
 
-    def shape(self, value: Value, kept: Kept) -> tuple[int, ...]:
+    def shape(self, value: Value, remaining: Remaining) -> tuple[int, ...]:
         """What the shape of an array will be."""
         return tuple(
-            size if labels is None else int(kept(labels).sum())
+            size if labels is None else int(remaining(labels).sum())
             for size, labels in zip(value.shape, self._axes(value), strict=True)
         )
 
     def _axes(self, value: Value) -> Axes:
         return self.flow.axes.get(value) or [None] * len(value.shape)
 
-    def flops(self, kept: Kept | None = None) -> int:
+    def flops(self, remaining: Remaining | None = None) -> int:
         """Multiply-adds of a run, of one sample where a size is symbolic."""
         return sum(
             multiply_adds(
                 node.op,
-                [None if v is None else self._sized(v, kept) for v in node.inputs],
-                [self._sized(v, kept) for v in node.outputs],
+                [None if v is None else self._sized(v, remaining) for v in node.inputs],
+                [self._sized(v, remaining) for v in node.outputs],
             )
             for node in self.program.main.nodes
         )
 
-    def _sized(self, value: Value, kept: Kept | None) -> tuple[int, ...]:
-        return value.shape if kept is None else self.shape(value, kept)
+    def _sized(self, value: Value, remaining: Remaining | None) -> tuple[int, ...]:
+        return value.shape if remaining is None else self.shape(value, remaining)
 
-    def size(self, kept: Kept | None = None) -> int:
+    def size(self, remaining: Remaining | None = None) -> int:
         """Elements of all parameters."""
-        return sum(int(np.prod(self._sized(v, kept))) for v in self.parameters)
+        return sum(int(np.prod(self._sized(v, remaining))) for v in self.parameters)
 
-    def attributes(self, kept: Kept) -> dict[Node, dict[str, Any]]:
+    def attributes(self, remaining: Remaining) -> dict[Node, dict[str, Any]]:
         """New attributes of nodes."""
-        return {node: update(kept) for node, update in self.flow.updates.items()}
+        return {node: update(remaining) for node, update in self.flow.updates.items()}
 
-    def rewritten(self, kept: Kept) -> Program:
+    def rewritten(self, remaining: Remaining) -> Program:
         """The program without the removed channels; its shapes are inferred again.
 
         Raises:
             InvalidArgumentError: If an axis would lose all of its indices.
         """
-        masks = self.masks(kept)
-        changed = self.attributes(kept)
+        masks = self.masks(remaining)
+        changed = self.attributes(remaining)
         values: dict[Value, Value] = {}
         nodes: dict[Node, Node] = {}
         clone = self.program.copy(values, nodes)
@@ -253,7 +255,7 @@ class DependencyGraph:
             new = values.get(value)
             if new is None:  # read by nothing
                 continue
-            new.shape = self.shape(value, kept)
+            new.shape = self.shape(value, remaining)
             if new.data is not None:
                 new.data = sliced(np.asarray(new.data), axes)
         for old, node in nodes.items():
@@ -263,10 +265,10 @@ class DependencyGraph:
                 old.outputs, node.outputs, specs, strict=True
             ):
                 value.shape = shape
-                if shape != self.shape(before, kept):
+                if shape != self.shape(before, remaining):
                     raise AssertionError(
                         f"{described(old)} gives {shape}, not "
-                        f"{self.shape(before, kept)}"
+                        f"{self.shape(before, remaining)}"
                     )
         return clone
 
@@ -275,10 +277,10 @@ class DependencyGraph:
         return {group.name: group.layers for group in self.groups}
 
 
-def _mask(labels: Labels | None, kept: Kept) -> NDArray[np.bool_] | None:
+def _mask(labels: Labels | None, remaining: Remaining) -> NDArray[np.bool_] | None:
     if labels is None:
         return None
-    mask = kept(labels)
+    mask = remaining(labels)
     return None if mask.all() else mask
 
 

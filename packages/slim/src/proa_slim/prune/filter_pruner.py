@@ -182,9 +182,9 @@ class FilterPruner(Pruner):
         levels = (self._levels if known else self._uniform_levels)(skip_vars)
         ratios, reached = bisect(levels, saved, pruned_latency, _TIMED_STEPS)
         if reached < pruned_latency:
-            kept = selector.kept(ratios)
+            remaining = selector.remaining(ratios)
             graph = self.network.graph
-            raise impossible(graph, kept, "the time", pruned_latency, reached)
+            raise impossible(graph, remaining, "the time", pruned_latency, reached)
         return ratios
 
     def _uniform_levels(
@@ -216,8 +216,10 @@ class FilterPruner(Pruner):
         selector = self.selector(align)
         ratios, reached = bisect(levels, selector.saved_flops, pruned_flops)
         if reached < pruned_flops:
-            kept, graph = selector.kept(ratios), self.network.graph
-            raise impossible(graph, kept, "the multiply-adds", pruned_flops, reached)
+            remaining, graph = selector.remaining(ratios), self.network.graph
+            raise impossible(
+                graph, remaining, "the multiply-adds", pruned_flops, reached
+            )
         return ratios
 
     def sensitive_prune(

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from proa.ir.attributes import row_of
 from proa.ir.program import Node, Program, Value
-from proa_slim.prune.units import Kept, Labels, Units
+from proa_slim.prune.units import Labels, Remaining, Units
 
 #: Labels of each axis of an array; None of an axis that never shrinks.
 Axes = list["Labels | None"]
@@ -51,7 +51,7 @@ class Flow:
         self.axes: dict[Value, Axes] = {}
         self.producers: dict[ParameterAxis, Node] = {}
         self.scales: list[ParameterAxis] = []
-        self.updates: dict[Node, Callable[[Kept], dict[str, Any]]] = {}
+        self.updates: dict[Node, Callable[[Remaining], dict[str, Any]]] = {}
         self.unknown: list[Node] = []
         self.choices = dict(choices or {})
         self.splits: list[tuple[Node, Labels, int]] = []

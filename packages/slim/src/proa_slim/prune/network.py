@@ -19,7 +19,7 @@ from proa_slim.analysis.recorded import RecordedNetwork
 from proa_slim.prune.dependency import DependencyGraph, Group, layer_of, sliced
 from proa_slim.prune.flow import described
 from proa_slim.prune.resizing import Attributes, put_back, resize
-from proa_slim.prune.units import Kept
+from proa_slim.prune.units import Remaining
 
 Masks = list["NDArray[np.bool_] | None"]
 
@@ -163,8 +163,8 @@ class PrunableNetwork:
         """Let parameters and attributes lose units, without the check of `remove`; a
         trial leaves elements unset.
         """
-        undo, kept = Undo([], []), self.graph.removal(removed)
-        for value, masks in self.graph.masks(kept).items():
+        undo, remaining = Undo([], []), self.graph.removal(removed)
+        for value, masks in self.graph.masks(remaining).items():
             _replace(self.tensors[value], masks, undo, is_trial)
         undo.attributes = self.resize(removed, {})
         return undo
@@ -179,13 +179,13 @@ class PrunableNetwork:
             removed: Units of the graph.
             views: By the id of a parameter, what Layers read instead of it.
         """
-        kept = self.graph.removal(removed)
+        remaining = self.graph.removal(removed)
         owned = {
             value: id(views.get(id(tensor), tensor))
             for value, tensor in self.tensors.items()
         }
         groups: dict[int, int] = {}
-        for node, attributes in self.graph.attributes(kept).items():
+        for node, attributes in self.graph.attributes(remaining).items():
             if "groups" in attributes:
                 source = self.graph.flow.source_of(node.inputs[1])
                 if source in owned:
@@ -195,7 +195,7 @@ class PrunableNetwork:
         return resize(self.network, groups, sizes)
 
     def _sizes(
-        self, kept: Kept, owned: Mapping[Value, int]
+        self, remaining: Remaining, owned: Mapping[Value, int]
     ) -> dict[int, dict[int, set[int]]]:
         """For each Layer, sizes that change among the weights in it, and in shapes that
         what they compute is given.
@@ -205,7 +205,7 @@ class PrunableNetwork:
         """
         graph, found = self.graph, dict[int, dict[int, set[int]]]()
         by_unit: dict[int, set[tuple[int, int]]] = {}
-        for node, attributes in graph.attributes(kept).items():
+        for node, attributes in graph.attributes(remaining).items():
             if "shape" not in attributes:
                 continue
             for labels, old, new in zip(
@@ -224,7 +224,9 @@ class PrunableNetwork:
                 value = values.get(id(parameter))
                 if value is None:
                     continue
-                pairs.update(zip(value.shape, graph.shape(value, kept), strict=True))
+                pairs.update(
+                    zip(value.shape, graph.shape(value, remaining), strict=True)
+                )
                 for labels in graph.flow.axes_of(value):
                     if labels is not None and by_unit:
                         for unit in set(graph.resolved.of(labels).tolist()):
@@ -238,20 +240,20 @@ class PrunableNetwork:
     def _shrink_state(
         self, optimizer: Any, removed: Collection[int], undo: Undo
     ) -> None:
-        """What is kept for a parameter has its name and shape."""
+        """Shrink the state of each parameter: it has the name and shape of that."""
         state = optimizer.state_dict()
         masters = state.get("master_weights", {})
-        kept = self.graph.removal(removed)
-        for value, masks in self.graph.masks(kept).items():
+        remaining = self.graph.removal(removed)
+        for value, masks in self.graph.masks(remaining).items():
             name = self.tensors[value].name
-            kept_tensors = [masters[name]] if name in masters else []
-            kept_tensors += [
+            state_tensors = [masters[name]] if name in masters else []
+            state_tensors += [
                 tensor
                 for key, tensor in state.items()
                 if key.startswith(f"{name}_")
                 and tuple(getattr(tensor, "shape", ())) == value.shape
             ]
-            for tensor in kept_tensors:
+            for tensor in state_tensors:
                 _replace(tensor, masks, undo)
 
 

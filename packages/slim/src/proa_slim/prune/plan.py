@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proa_slim.prune.dependency import DependencyGraph
-from proa_slim.prune.units import Kept
+from proa_slim.prune.units import Remaining
 
 
 @dataclass(frozen=True)
@@ -56,15 +56,15 @@ class PruningPlan:
         return "\n".join(lines)
 
 
-def plan_of(graph: DependencyGraph, kept: Kept) -> PruningPlan:
+def plan_of(graph: DependencyGraph, remaining: Remaining) -> PruningPlan:
     """What removal takes from a program."""
     masks = {
         value.name: {i: mask for i, mask in enumerate(axes) if mask is not None}
-        for value, axes in graph.masks(kept).items()
+        for value, axes in graph.masks(remaining).items()
     }
     return PruningPlan(
         masks,
-        (graph.flops(), graph.flops(kept)),
-        (graph.size(), graph.size(kept)),
+        (graph.flops(), graph.flops(remaining)),
+        (graph.size(), graph.size(remaining)),
         dict(graph.skipped),
     )

@@ -55,8 +55,8 @@ def prune_program(
         chosen = {graph.group_along(n, axes[n])[0].name: r for n, r in ratios.items()}
     else:
         chosen = {group.name: ratios for group in graph.groups}
-    kept = selector.kept(chosen)
-    return graph.rewritten(kept), plan_of(graph, kept)
+    remaining = selector.remaining(chosen)
+    return graph.rewritten(remaining), plan_of(graph, remaining)
 
 
 def prune_file(

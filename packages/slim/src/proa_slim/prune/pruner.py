@@ -313,8 +313,8 @@ class Pruner:
                 f"[Pruner] apply must be imperative, lazy or None, got {apply!r}"
             )
         removed = frozenset(units)
-        kept = self.network.graph.removal(removed)
-        self.plan = plan_of(self.network.graph, kept)
+        remaining = self.network.graph.removal(removed)
+        self.plan = plan_of(self.network.graph, remaining)
         if apply == "lazy":
             self._undo.append(self.network.zero(removed))
         elif apply is not None:

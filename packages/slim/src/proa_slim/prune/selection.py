@@ -8,7 +8,7 @@ from proa.errors import InvalidArgumentError, PreconditionNotMetError
 from proa_slim.analysis.operations import multiply_adds
 from proa_slim.prune.criteria import Scoring, lowest
 from proa_slim.prune.dependency import DependencyGraph, Group, layer_of
-from proa_slim.prune.units import Kept
+from proa_slim.prune.units import Remaining
 
 #: Share of channels to remove from each group, by the group's name.
 Ratios = Mapping[str, float]
@@ -80,14 +80,14 @@ class Selector:
         groups = {group.name: group for group in self.graph.groups}
         return [u for name, r in ratios.items() for u in self.units(groups[name], r)]
 
-    def kept(self, ratios: Ratios) -> Kept:
-        """Which labels stay with these ratios."""
+    def remaining(self, ratios: Ratios) -> Remaining:
+        """Which labels remain with these ratios."""
         return self.graph.removal(self.removed(ratios))
 
     def saved_flops(self, ratios: Ratios) -> float:
         """Share of the multiply-adds that go."""
         whole = self.graph.flops()
-        return 1 - self.graph.flops(self.kept(ratios)) / whole if whole else 0.0
+        return 1 - self.graph.flops(self.remaining(ratios)) / whole if whole else 0.0
 
 
 def bisect(
@@ -135,10 +135,14 @@ def check_share(name: str, share: float) -> None:
 
 
 def impossible(
-    graph: DependencyGraph, kept: Kept, what: str, target: float, reached: float
+    graph: DependencyGraph,
+    remaining: Remaining,
+    what: str,
+    target: float,
+    reached: float,
 ) -> PreconditionNotMetError:
     """The error of a target that is not met with all but one channel removed."""
-    name, share = largest_layer(graph, kept)
+    name, share = largest_layer(graph, remaining)
     return PreconditionNotMetError(
         f"[prune] expected a target that the network can meet, got {target:.3f} of "
         f"{what}: at most {reached:.3f} can go, and layer {name!r} then still has "
@@ -146,13 +150,13 @@ def impossible(
     )
 
 
-def largest_layer(graph: DependencyGraph, kept: Kept) -> tuple[str, float]:
+def largest_layer(graph: DependencyGraph, remaining: Remaining) -> tuple[str, float]:
     """The layer with the most multiply-adds that remain, and its share of all."""
     whole, found = max(graph.flops(), 1), ("", 0.0)
     for node in graph.program.main.nodes:
-        shapes = [None if v is None else graph.shape(v, kept) for v in node.inputs]
+        shapes = [None if v is None else graph.shape(v, remaining) for v in node.inputs]
         count = multiply_adds(
-            node.op, shapes, [graph.shape(v, kept) for v in node.outputs]
+            node.op, shapes, [graph.shape(v, remaining) for v in node.outputs]
         )
         weight = node.inputs[1] if len(node.inputs) > 1 else None
         source = graph.flow.source_of(weight)

@@ -84,11 +84,11 @@ class ProgramPruner:
             )
         scoring = Scoring(graph, self.criterion, lambda value: arrays[value])
         selector = Selector(scoring, self._align)
-        kept = selector.kept(_chosen(graph, params, ratios))
-        plan, masks = plan_of(graph, kept), graph.masks(kept)
-        shapes = {v: graph.shape(v, kept) for v in graph.flow.axes}
-        graph.rewritten(kept)  # checks every shape
-        for node, attributes in graph.attributes(kept).items():
+        remaining = selector.remaining(_chosen(graph, params, ratios))
+        plan, masks = plan_of(graph, remaining), graph.masks(remaining)
+        shapes = {v: graph.shape(v, remaining) for v in graph.flow.axes}
+        graph.rewritten(remaining)  # checks every shape
+        for node, attributes in graph.attributes(remaining).items():
             node.attrs.update(attributes)
         for value, shape in shapes.items():
             value.shape = shape

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 #: The label of each index of an axis.
 Labels = NDArray[np.int64]
-#: Which indices of an axis stay, by its labels.
-Kept = Callable[[Labels], NDArray[np.bool_]]
+#: Which indices of an axis remain, by its labels.
+Remaining = Callable[[Labels], NDArray[np.bool_]]
 
 
 class Units:
@@ -23,7 +23,7 @@ class Units:
     def __init__(self) -> None:
         self.count = 0
         self._pairs: list[tuple[Labels, Labels]] = []
-        self._kept: list[tuple[Labels, object]] = []
+        self._protected: list[tuple[Labels, object]] = []
 
     def new(self, count: int) -> Labels:
         """Labels of another axis."""
@@ -44,7 +44,7 @@ class Units:
 
     def keep(self, labels: Labels, reason: object) -> None:
         """None of these may be removed."""
-        self._kept.append((labels, reason))
+        self._protected.append((labels, reason))
 
     def resolve(self) -> Resolved:
         """The units that follow from all that was said."""
@@ -61,7 +61,7 @@ class Units:
                 if np.array_equal(root[a], root[b]):
                     break
         reasons: dict[int, object] = {}
-        for labels, reason in self._kept:
+        for labels, reason in self._protected:
             for unit in np.unique(root[labels]):
                 reasons.setdefault(int(unit), reason)
         return Resolved(root, reasons)
@@ -90,7 +90,7 @@ class Resolved:
         units = self.root[labels]
         return np.where(self._stays[units], np.int64(-1), units)
 
-    def removal(self, removed: Iterable[int]) -> Kept:
-        """What tells for labels which of them stay if these units are removed."""
+    def removal(self, removed: Iterable[int]) -> Remaining:
+        """Which labels remain if these units are removed."""
         gone = np.isin(self.root, np.fromiter(removed, np.int64))
         return lambda labels: ~gone[labels]

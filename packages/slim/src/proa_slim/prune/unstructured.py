@@ -162,8 +162,10 @@ class UnstructuredPruner:
         else:
             masks = _largest(list(sizes.values()), self.ratio)
             self.masks = dict(zip(sizes, masks, strict=True))
-        kept = [s[self.masks[n]].min() for n, s in sizes.items() if self.masks[n].any()]
-        self.threshold = float(min(kept, default=0.0))
+        smallest = [
+            s[self.masks[n]].min() for n, s in sizes.items() if self.masks[n].any()
+        ]
+        self.threshold = float(min(smallest, default=0.0))
         return self.threshold
 
     def _sizes(self, weight: NDArray[np.floating]) -> NDArray[np.float64]:

@@ -170,8 +170,8 @@ class PostTrainingQuantization:
 
 
 def _check(*checks: tuple[str, bool, object, str]) -> None:
-    for name, holds, value, expected in checks:
-        if not holds:
+    for name, is_valid, value, expected in checks:
+        if not is_valid:
             raise InvalidArgumentError(
                 f"[PostTrainingQuantization] {name} must be {expected}, got {value!r}"
             )

@@ -115,11 +115,11 @@ def page(
         f"<li>{html.escape(path)}: {html.escape(why)}</li>"
         for path, why in model.unquantized.items()
     )
-    kept = f"<h2>In float32</h2><ul>{left}</ul>" if left else ""
+    unquantized = f"<h2>In float32</h2><ul>{left}</ul>" if left else ""
     return document(
         "Quantization by layer",
         "<p>Histograms have a logarithmic height; red lines are where int8 clamps the "
-        f"input.</p>{table(heads, rows)}{kept}",
+        f"input.</p>{table(heads, rows)}{unquantized}",
     )
 
 

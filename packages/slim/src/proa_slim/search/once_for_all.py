@@ -325,7 +325,7 @@ class OFA:
         ratios = {n: 1 - share for n, share in _named(arch, "width") if share < 1}
         return frozenset(self._selector.removed(ratios))
 
-    def kept(self, tokens: Tokens, parameter: Any) -> Masks:
+    def remaining(self, tokens: Tokens, parameter: Any) -> Masks:
         """For each axis of a parameter of the whole network, which indices a smaller
         one has; None for all.
         """

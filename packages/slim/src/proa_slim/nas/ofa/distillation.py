@@ -76,15 +76,15 @@ class Distillation:
         self._of_teacher = noted
         return found
 
-    def listening(self, kept: Callable[[Any], Any]) -> _noting:
+    def listening(self, masks_of: Callable[[Any], Any]) -> _noting:
         """Notes what the student's layers return.
 
         Args:
-            kept: Masks of a parameter, as `search.OFA.kept` has them.
+            masks_of: Masks of a parameter, as `search.OFA.remaining` returns them.
         """
         self._of_student = {}
-        self._kept = {
-            path: kept(layer.weight)
+        self._masks = {
+            path: masks_of(layer.weight)
             for path, layer, _ in self._pairs
             if path in self._between
         }
@@ -97,7 +97,7 @@ class Distillation:
         for path, student in self._of_student.items():
             between = self._between.get(path)
             if between is not None:
-                student = between(student, self._kept[path])
+                student = between(student, self._masks[path])
             teacher = self._of_teacher[path]
             compare = self._config.distill_fn or F.mse_loss
             terms.append(compare(student, teacher))
@@ -150,9 +150,9 @@ class _Widths(nn.Layer):
         self.bias = self.create_parameter([other], is_bias=True)
 
     def forward(self, x: Any, masks: Any) -> Any:
-        weight, kept = self.weight, masks[self._axis]
-        if kept is not None:
-            weight = proa.index_select(weight, proa.to_tensor(np.flatnonzero(kept)))
+        weight, mask = self.weight, masks[self._axis]
+        if mask is not None:
+            weight = proa.index_select(weight, proa.to_tensor(np.flatnonzero(mask)))
         if self._is_linear:
             return F.linear(x, weight, self.bias)
         return F.conv2d(x, weight.t().unsqueeze(-1).unsqueeze(-1), self.bias)

@@ -248,8 +248,8 @@ class OFA(nn.Layer):
             with self._elastic.subnet(tokens) as network:
                 return network(*inputs, **keywords)
         of_teacher = self._distillation.teach(*inputs, **keywords)
-        keep = functools.partial(self._elastic.kept, tokens)
-        listening = self._distillation.listening(keep)
+        masks_of = functools.partial(self._elastic.remaining, tokens)
+        listening = self._distillation.listening(masks_of)
         with listening, self._elastic.subnet(tokens) as network:
             return network(*inputs, **keywords), of_teacher
 

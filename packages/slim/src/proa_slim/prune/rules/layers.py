@@ -8,7 +8,7 @@ import numpy as np
 
 from proa.ir.program import Node
 from proa_slim.prune.flow import Axes, Flow, Reason, Rule
-from proa_slim.prune.units import Kept, Labels
+from proa_slim.prune.units import Labels, Remaining
 
 
 def _batch_norm(flow: Flow, node: Node) -> list[Axes]:
@@ -44,8 +44,8 @@ def _group_norm(flow: Flow, node: Node) -> list[Axes]:
         if groups >= grid.shape[1]:
             first = of_groups = flow.units.join_rows(grid.T)
 
-            def update(kept: Kept) -> dict[str, Any]:
-                return {"groups": int(kept(first).sum())}
+            def update(remaining: Remaining) -> dict[str, Any]:
+                return {"groups": int(remaining(first).sum())}
 
             flow.updates[node] = update
         else:

@@ -11,7 +11,7 @@ import numpy as np
 from proa.ir.program import Node, Value
 from proa_slim.prune.flow import Axes, Flow, Reason, Rule
 from proa_slim.prune.rules.reductions import aligned
-from proa_slim.prune.units import Kept, Labels
+from proa_slim.prune.units import Labels, Remaining
 
 Shape = tuple[int, ...]
 
@@ -142,9 +142,9 @@ def _update_shape(flow: Flow, node: Node, axes: Axes) -> None:
     """Let sizes in an attribute follow removal; 0 and -1 do so by themselves."""
     before = list(node.attrs["shape"])
 
-    def update(kept: Kept) -> dict[str, Any]:
+    def update(remaining: Remaining) -> dict[str, Any]:
         shape = (
-            int(kept(labels).sum()) if labels is not None and size > 0 else size
+            int(remaining(labels).sum()) if labels is not None and size > 0 else size
             for size, labels in zip(before, axes, strict=True)
         )
         return {"shape": tuple(shape)}
@@ -260,10 +260,10 @@ def _slice(flow: Flow, node: Node) -> list[Axes]:
         elif (first, last, step) != (0, size, 1):
             flow.keep([labels], Reason("{} takes one of several indices", node))
 
-    def update(kept: Kept) -> dict[str, Any]:
+    def update(remaining: Remaining) -> dict[str, Any]:
         starts, ends = list(node.attrs["starts"]), list(node.attrs["ends"])
         for position, labels in cut:
-            mask = kept(labels)
+            mask = remaining(labels)
             starts[position] = _moved(starts[position], mask)
             ends[position] = _moved(ends[position], mask)
         return {"starts": tuple(starts), "ends": tuple(ends)}
@@ -288,7 +288,9 @@ def _select(flow: Flow, node: Node) -> list[Axes]:
     if labels is not None and node in flow.computing:
         whole = labels
         flow.keep([labels[[index]]], Reason("{} takes it by number", node))
-        flow.updates[node] = lambda kept: {"index": _moved(index, kept(whole))}
+        flow.updates[node] = lambda remaining: {
+            "index": _moved(index, remaining(whole))
+        }
     return [axes]
 
 

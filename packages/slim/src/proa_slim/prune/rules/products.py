@@ -7,7 +7,7 @@ from typing import Any
 from proa.ir.program import Node
 from proa_slim.prune.flow import Axes, Flow, Reason, Rule
 from proa_slim.prune.rules.reductions import aligned
-from proa_slim.prune.units import Kept, Labels
+from proa_slim.prune.units import Labels, Remaining
 
 
 def _residual(flow: Flow, node: Node, index: int, result: Axes) -> None:
@@ -59,8 +59,8 @@ def _grouped(
         flow.units.join(first, flow.units.join_rows(outs.T))
         flow.keep([inner], Reason("{} loses whole groups", node))
 
-        def update(kept: Kept) -> dict[str, Any]:
-            return {"groups": int(kept(first).sum())}
+        def update(remaining: Remaining) -> dict[str, Any]:
+            return {"groups": int(remaining(first).sum())}
 
         flow.updates[node] = update
         return
@@ -110,7 +110,7 @@ def _grouped_transposed(
         return None
     flow.keep([outputs], Reason("{} loses whole groups", node))
     flow.produces(node, node.inputs[1], 0)
-    flow.updates[node] = lambda kept: {"groups": int(kept(inputs).sum())}
+    flow.updates[node] = lambda remaining: {"groups": int(remaining(inputs).sum())}
     return inputs.repeat(len(outputs))
 
 
