@@ -56,8 +56,8 @@ def test_products_are_computed_in_16_bits(dtype: str) -> None:
 def test_lists_choose_operators_by_either_name() -> None:
     x, w = tensor(4, 8), tensor(8, 3)
     for name in ("matmul_v2", "matmul", "mul"):
-        kept = {"matmul"} if name == "mul" else {name}
-        with amp.auto_cast(custom_black_list=kept, dtype="bfloat16"):
+        black_list = {"matmul"} if name == "mul" else {name}
+        with amp.auto_cast(custom_black_list=black_list, dtype="bfloat16"):
             assert proa.matmul(x, w).dtype.name == "float32"
     with amp.auto_cast(custom_white_list=["elementwise_add"], dtype="bfloat16"):
         assert (x + x).dtype.name == "bfloat16"

@@ -26,7 +26,7 @@ def halves_of_tiny():
     return (proa.full([N], 2 * float(TINY)) * 0.5).numpy()
 
 
-def test_subnormal_numbers_are_kept_at_first():
+def test_subnormal_numbers_are_not_flushed_at_first():
     assert not proa.is_flush_denormal()
     assert (halves_of_tiny() == TINY).all()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 CORE = Path(__file__).parents[2]
-KEPT = (
+NEEDED = (
     "pyproject.toml",
     "README.md",
     "LICENSE",
@@ -23,7 +23,7 @@ def test_the_finder_of_an_editable_install_leaves_the_compiled_module_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     core = tmp_path / "packages" / "core"
-    for name in KEPT:
+    for name in NEEDED:
         source, target = CORE / name, core / name
         target.parent.mkdir(parents=True, exist_ok=True)
         (shutil.copytree if source.is_dir() else shutil.copy)(source, target)

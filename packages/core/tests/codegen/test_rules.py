@@ -43,7 +43,7 @@ def rule_of(folder: Path, rule: str) -> str:
     return re.search(r"[^\n]*\nvoid grad_probe\(.*?\n}\n", text, re.S)[0]  # type: ignore[index]
 
 
-def test_only_named_tensors_are_kept_each_for_the_gradients_that_read_it(
+def test_only_named_tensors_are_saved_each_for_the_gradients_that_read_it(
     tmp_path: Path,
 ):
     text = rule_of(tmp_path, "lambda g, dz, x, y: (g.mul(dz, y), g.mul(dz, x))")
@@ -53,7 +53,7 @@ def test_only_named_tensors_are_kept_each_for_the_gradients_that_read_it(
     assert "if (c.needs(0)) t0 = ops::mul" in text
 
 
-def test_a_tensor_used_for_its_shape_is_kept_without_data(tmp_path: Path):
+def test_a_tensor_used_for_its_shape_is_saved_without_data(tmp_path: Path):
     text = rule_of(tmp_path, "lambda g, dz, x: (g.sum_to(dz, x), None)")
     assert "{SavedSpec::kInput, 0, true, 0x1}" in text
     assert "c.set(1" not in text
@@ -97,7 +97,7 @@ def test_a_rule_that_does_not_fit_the_rows_stops_the_build(
     assert message in done.stderr
 
 
-def test_a_selection_holds_only_its_ops(tmp_path: Path):
+def test_a_selection_contains_only_its_ops(tmp_path: Path):
     command = [sys.executable, CORE / "codegen", "--out", tmp_path, "--ops", "relu,add"]
     subprocess.run(list(map(str, command)), check=True)
     table = (tmp_path / "op_table.cc").read_text()

@@ -169,9 +169,9 @@ def test_adding_in_place_leaves_what_others_see():
     x = proa.to_tensor([1.0, 2.0], stop_gradient=False)
     (x * 3.0).sum().backward()
     seen = x.grad.numpy().copy()
-    kept = x.grad.clone()
+    clone = x.grad.clone()
     proa.autograd.backward([x * 1.0], [proa.ones([2])])
-    np.testing.assert_array_equal(kept.numpy(), seen)
+    np.testing.assert_array_equal(clone.numpy(), seen)
     np.testing.assert_array_equal(x.grad.numpy(), seen + 1)
 
 

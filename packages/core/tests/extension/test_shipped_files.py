@@ -39,15 +39,15 @@ def test_every_header_is_reached_from_one_that_is_included_from_outside() -> Non
 
 @pytest.mark.feature("L253", how="mechanism")
 def test_there_is_one_library_next_to_the_module() -> None:
-    kept = {
+    others = {
         str(p.relative_to(PACKAGE))
         for p in PACKAGE.rglob("*")
         if p.is_file() and p.suffix not in (".py", ".pyi", ".pyc", ".h")
     }
-    module = {name for name in kept if re.fullmatch(r"_core\.\S+\.so", name)}
+    module = {name for name in others if re.fullmatch(r"_core\.\S+\.so", name)}
     assert len(module) == 1
     shipped = {"lib/libproa_runtime.so", "migrate/names.tsv", "py.typed"}
-    assert kept - module == shipped
+    assert others - module == shipped
 
 
 @pytest.mark.feature("L253", how="mechanism")

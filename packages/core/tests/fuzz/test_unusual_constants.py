@@ -17,8 +17,8 @@ def test_booleans_of_any_byte_but_zero_are_true() -> None:
     x = b.input("boxes", "float32", boxes.shape)
     valid = np.array([[0, 17, 255]], np.uint8).view(bool)
     b.output(b.box_suppress(x, b.constant(valid), threshold=0.5))
-    (kept,) = engine_from_bytes(to_bytes(b.program)).run([boxes])
-    np.testing.assert_array_equal(kept.view(np.uint8), [[0, 1, 1]])
+    (selected,) = engine_from_bytes(to_bytes(b.program)).run([boxes])
+    np.testing.assert_array_equal(selected.view(np.uint8), [[0, 1, 1]])
 
 
 def test_what_repeats_an_array_without_elements_is_zeros() -> None:

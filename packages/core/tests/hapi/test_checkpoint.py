@@ -111,7 +111,7 @@ def test_the_end_of_num_iters_is_not_that_of_an_epoch(tmp_path: Path) -> None:
     assert latest_checkpoint(tmp_path) == str(tmp_path / "0")
 
 
-def test_only_the_last_checkpoints_are_kept(tmp_path: Path) -> None:
+def test_only_the_last_checkpoints_are_retained(tmp_path: Path) -> None:
     keep = ModelCheckpoint(1, str(tmp_path), keep_last=2)
     prepared().fit(DATA, batch_size=48, epochs=4, verbose=0, callbacks=[keep])
     names = {p.name for p in tmp_path.iterdir()}

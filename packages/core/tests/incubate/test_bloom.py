@@ -73,15 +73,15 @@ def test_the_work_of_python_does_not_grow_with_the_keys() -> None:
 def test_what_was_added_is_found_and_little_else(hashes: int) -> None:
     keys = np.arange(4000, dtype=np.int32).reshape(2000, 2)
     bits = 20_000
-    kept = BloomFilter(bits, hashes, seed=3)
-    assert not kept.contains(keys).any()
-    kept.add(keys[:1000])
-    kept.add(keys[1000:])
-    assert kept.contains(keys).all()
+    bloom = BloomFilter(bits, hashes, seed=3)
+    assert not bloom.contains(keys).any()
+    bloom.add(keys[:1000])
+    bloom.add(keys[1000:])
+    assert bloom.contains(keys).all()
     others = keys + 10_000
     share = (1 - np.exp(-hashes * 2000 / bits)) ** hashes
     spread = 4 * np.sqrt(share * (1 - share) / 2000)
-    assert abs(kept.contains(others).mean() - share) < spread + 1e-3
+    assert abs(bloom.contains(others).mean() - share) < spread + 1e-3
 
 
 def test_invalid_arguments_are_rejected() -> None:

@@ -38,13 +38,13 @@ def test_rows_are_summed_for_each_sequence(
     w = proa.to_tensor(TABLE, stop_gradient=False)
     ids = IDS[:, None] if column else IDS
     y = embedding_seq_pool(_ids(ids), w, padding, is_sparse=sparse)
-    kept = [[i for i in part if i != skipped] for part in _parts()]
-    want = [TABLE[part].sum(0) if part else np.zeros(7) for part in kept]
+    unpadded = [[i for i in part if i != skipped] for part in _parts()]
+    want = [TABLE[part].sum(0) if part else np.zeros(7) for part in unpadded]
     np.testing.assert_allclose(y.numpy(), want, rtol=1e-12, atol=1e-15)
     dy = RNG.normal(size=(4, 7))
     (y * proa.to_tensor(dy)).sum().backward()
     slopes = np.zeros_like(TABLE)
-    for s, part in enumerate(kept):
+    for s, part in enumerate(unpadded):
         np.add.at(slopes, part, dy[s])
     assert (_core.row_sparse_parts(w.grad) is not None) is sparse
     np.testing.assert_allclose(proa.assign(w.grad).numpy(), slopes, rtol=1e-12)

@@ -40,9 +40,9 @@ def test_state_dicts(protocol: int, tmp_path: Path) -> None:
         assert isinstance(got[name], proa.Tensor)
         np.testing.assert_array_equal(got[name].numpy(), state[name])
         assert got[name].numpy().dtype == np.dtype(state[name].dtype).newbyteorder("=")
-    kept = proa.load(path, allow_pickle=True, keep_name_table=True, return_numpy=True)
-    assert kept[NAMES] == {"weight": "linear_0.w_0"}
-    assert isinstance(kept["weight"], np.ndarray)
+    loaded = proa.load(path, allow_pickle=True, keep_name_table=True, return_numpy=True)
+    assert loaded[NAMES] == {"weight": "linear_0.w_0"}
+    assert isinstance(loaded["weight"], np.ndarray)
     net = nn.Linear(3, 2)
     net.set_state_dict(got)
     np.testing.assert_array_equal(net.weight.numpy(), WEIGHT)

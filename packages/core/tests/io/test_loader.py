@@ -89,10 +89,10 @@ def test_tensors_of_workers_use_shared_memory(share: bool) -> None:
         Tensors(8), batch_size=2, num_workers=1, use_shared_memory=share
     )
     batches = iter(loader)
-    kept = [next(batches), next(batches)]
+    received = [next(batches), next(batches)]
     assert (mapped() > before) is share
-    kept += batches
-    for k, batch in enumerate(kept):
+    received += batches
+    for k, batch in enumerate(received):
         assert batch["x"].numpy()[:, 99, 99].tolist() == [2 * k, 2 * k + 1]
         assert batch["name"] == [f"image {2 * k}", f"image {2 * k + 1}"]
 
@@ -307,10 +307,10 @@ def test_workers_end_with_the_iterator_and_the_loader() -> None:
     del iterator
     gc.collect()
     assert children() <= before
-    kept = io.DataLoader(Images(), num_workers=2, persistent_workers=True)
-    next(iter(kept))
+    persistent = io.DataLoader(Images(), num_workers=2, persistent_workers=True)
+    next(iter(persistent))
     assert len(children() - before) == 2
-    del kept
+    del persistent
     gc.collect()
     assert children() <= before
 

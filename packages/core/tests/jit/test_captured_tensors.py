@@ -90,11 +90,11 @@ def test_a_view_taken_in_a_call_sees_changes_of_its_base() -> None:
 
 
 def test_a_reference_elsewhere_changes_no_result() -> None:
-    kept: list[Any] = []
+    references: list[Any] = []
 
     def run(x: Any) -> Any:
         total = proa.zeros([2])
-        kept.append(total)
+        references.append(total)
         y = x + total
         total.add_(proa.ones([2]))
         return y + total
@@ -102,7 +102,7 @@ def test_a_reference_elsewhere_changes_no_result() -> None:
     check(to_static(run), X + 1, X + 1)
 
 
-def test_a_branch_restores_what_it_changed_whoever_holds_it() -> None:
+def test_a_branch_restores_what_it_changed_whatever_refers_to_it() -> None:
     def run(x: Any) -> Any:
         def inner(y: Any) -> Any:
             if x.sum() > 0:

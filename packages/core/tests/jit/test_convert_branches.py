@@ -232,21 +232,21 @@ def test_a_variable_of_two_kinds_is_an_error_only_if_it_is_read():
     agree(unread, INPUTS)
 
 
-def test_attributes_and_free_variables_are_kept_where_they_are():
+def test_attributes_and_free_variables_are_stored_in_place():
     class Holder:
-        kept: Any = None
+        value: Any = None
 
     holder, count = Holder(), 0
 
     def function(x: Any) -> Any:
         nonlocal count
         count += 1
-        holder.kept = x
+        holder.value = x
         if x.sum() > 0:
-            holder.kept = holder.kept * 2
+            holder.value = holder.value * 2
         else:
-            holder.kept = holder.kept * 3
-        return holder.kept + 1
+            holder.value = holder.value * 3
+        return holder.value + 1
 
     static = to_static(function)
     for a in INPUTS:

@@ -151,7 +151,7 @@ def test_gradients_of_a_loaded_program_are_those_of_the_function(
 
 @pytest.mark.feature("L156")
 @pytest.mark.parametrize("compile_as", [saved, proa.jit.to_static])
-def test_while_loop_runs_its_body_while_its_condition_holds(compile_as: Any) -> None:
+def test_while_loop_runs_its_body_while_its_condition_is_true(compile_as: Any) -> None:
     def doubled(x: Any, n: Any) -> Any:
         return snn.while_loop(
             lambda i, a: i < n, lambda i, a: (i + 1, a * 2), [n * 0, x]
@@ -261,9 +261,9 @@ def test_values_of_operators_that_share_a_name_have_names_of_their_own() -> None
 
 def test_a_tensor_of_a_branch_is_not_to_be_read_after_it() -> None:
     def leaks(x: Any, n: Any) -> Any:
-        kept = []
-        snn.cond(n > 0, lambda: kept.append(x * 2), None)
-        return kept[0]
+        leaked = []
+        snn.cond(n > 0, lambda: leaked.append(x * 2), None)
+        return leaked[0]
 
     with pytest.raises(UnimplementedError, match="must be returned from it"):
         export(leaks, [X, N])
@@ -324,7 +324,7 @@ def test_loops_that_change_the_carried_values_are_rejected(
         export(lambda x, n: flow.while_loop(condition, body, [n, x]), [X, N])
 
 
-def test_calls_that_run_as_python_are_kept_up_to_a_number() -> None:
+def test_calls_that_run_as_python_are_cached_up_to_a_number() -> None:
     @proa.jit.to_static
     def f(x: Any) -> Any:
         return x * 2 if x.sum() > 0 else x

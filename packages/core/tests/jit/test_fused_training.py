@@ -35,7 +35,7 @@ class Gated(nn.Layer):
 def compiled_of(function: Any) -> Any:
     """The one recording of a function."""
     assert isinstance(function, StaticFunction)
-    (found,) = [c for kept in function._cache.values() for c in kept]
+    (found,) = [c for recordings in function._cache.values() for c in recordings]
     return found
 
 

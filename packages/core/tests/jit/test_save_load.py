@@ -94,7 +94,7 @@ def test_saved_models_are_loaded_to_infer_and_to_train(
         close(loaded(x), x.numpy() @ w + b)
 
 
-def test_a_path_that_ends_in_proa_is_kept(tmp_path: Path) -> None:
+def test_a_path_that_ends_in_proa_is_not_changed(tmp_path: Path) -> None:
     save(Dense(), tmp_path / "a.proa", [tensor(2, 4)])
     assert os.listdir(tmp_path) == ["a.proa"]
 

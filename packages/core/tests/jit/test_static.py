@@ -188,12 +188,12 @@ def test_a_trace_that_failed_leaves_nothing_behind() -> None:
 
 
 def test_a_symbol_of_another_trace_is_refused() -> None:
-    kept: list[Any] = []
+    symbols: list[Any] = []
 
     @to_static
     def f(x: Any) -> Any:
-        kept.append(x)
-        return ops.add(kept[0], x)
+        symbols.append(x)
+        return ops.add(symbols[0], x)
 
     f(tensor(3))
     with pytest.raises(InvalidArgumentError, match="must belong to the program"):

@@ -89,8 +89,8 @@ def test_states_of_dygraph_are_read(tmp_path: Path) -> None:
     with pytest.raises(MissingFileError, match=r"other\.pdparams or"):
         fluid.dygraph.load_dygraph(tmp_path / "other")
     unit = fluid.dygraph.GRUUnit(6)
-    hidden, kept, gates = unit(proa.ones([3, 6]), proa.zeros([3, 2]))
-    assert (hidden.shape, kept.shape, gates.shape) == ([3, 2], [3, 2], [3, 6])
+    hidden, reset, gates = unit(proa.ones([3, 6]), proa.zeros([3, 2]))
+    assert (hidden.shape, reset.shape, gates.shape) == ([3, 2], [3, 2], [3, 6])
 
 
 PROGRAM = """

@@ -68,9 +68,11 @@ def test_padded_sequences_give_what_rows_give() -> None:
     decoded = zip(np.split(rows, [2]), ids, counts, strict=True)
     for own, labels, count in decoded:
         best = own.argmax(1)
-        kept = [b for k, b in enumerate(best) if b != 2 and (not k or b != best[k - 1])]
-        assert labels.tolist() == kept + [-1] * (3 - len(kept))
-        assert count == len(kept)
+        merged = [
+            b for k, b in enumerate(best) if b != 2 and (not k or b != best[k - 1])
+        ]
+        assert labels.tolist() == merged + [-1] * (3 - len(merged))
+        assert count == len(merged)
     assert distance.tolist() == [[0.0], [0.0]] and number == 2
     # Chunks of one type: [0], then [1, 1] and [0]; 2 is outside.
     assert [r.item() for r in rates] == pytest.approx([1, 1, 1, 3, 3, 3])

@@ -90,9 +90,9 @@ def test_a_program_of_dygraph_trains() -> None:
 
 def test_comments_and_layout_stay() -> None:
     code = rewritten(NETWORK)
-    for kept in ('"""A classifier of small pictures."""', "# the network\n",
+    for text in ('"""A classifier of small pictures."""', "# the network\n",
                  "# 4 maps\n", "    # data\n    noise ="):  # fmt: skip
-        assert kept in code
+        assert text in code
     assert "guard" not in code and "disable_static" not in code
 
 

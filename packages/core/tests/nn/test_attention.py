@@ -75,8 +75,10 @@ def test_returning_the_weights_does_not_change_the_output(dropout: float) -> Non
 def test_dropout_is_of_training_alone() -> None:
     q = heads(1, 200, 2, 4)
     ones = proa.ones([1, 200, 2, 1])
-    kept = F.scaled_dot_product_attention(q, q, ones, dropout_p=0.5, training=False)
-    np.testing.assert_allclose(kept.numpy(), 1, atol=1e-5)
+    undropped = F.scaled_dot_product_attention(
+        q, q, ones, dropout_p=0.5, training=False
+    )
+    np.testing.assert_allclose(undropped.numpy(), 1, atol=1e-5)
     dropped = F.scaled_dot_product_attention(q, q, ones, dropout_p=0.5).numpy()
     assert dropped.std() > 0.01
     assert abs(dropped.mean() - 1) < 0.05  # what is kept is scaled up

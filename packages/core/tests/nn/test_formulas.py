@@ -177,11 +177,11 @@ def test_a_loss_is_its_formula(name: str, how: str):
 def test_weighted_cross_entropy_divides_by_the_weights(how: str):
     weight = np.array([0.2, 1.0, 3.0, 0.5, 2.0, 0.1])
     label = np.array([1, 0, -100, 3])
-    kept = label >= 0
+    valid = label >= 0
 
     def formula(x: Any) -> Any:
-        own = weight[label[kept]]
-        each = -log_softmax(x)[kept, label[kept]] * own
+        own = weight[label[valid]]
+        each = -log_softmax(x)[valid, label[valid]] * own
         return each.sum() / own.sum() if how == "mean" else each.sum()
 
     w, k = proa.to_tensor(weight), proa.to_tensor(label)

@@ -159,12 +159,12 @@ def test_state_is_saved_and_loaded(tmp_path: Any) -> None:
 
 def test_buffers_may_stay_out_of_the_state() -> None:
     net = nn.Layer()
-    net.register_buffer("kept", proa.ones([1]))
+    net.register_buffer("persistent", proa.ones([1]))
     net.register_buffer("left", proa.ones([1]), persistable=False)
-    assert list(net.state_dict()) == ["kept"]
-    net.kept = proa.zeros([2])
-    assert net.state_dict()["kept"].shape == [2]
-    handle = net.register_state_dict_hook(lambda s: {"only": s["kept"]})
+    assert list(net.state_dict()) == ["persistent"]
+    net.persistent = proa.zeros([2])
+    assert net.state_dict()["persistent"].shape == [2]
+    handle = net.register_state_dict_hook(lambda s: {"only": s["persistent"]})
     assert list(net.state_dict()) == ["only"]
     handle.remove()
 

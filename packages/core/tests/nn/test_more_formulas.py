@@ -209,8 +209,8 @@ def test_batch_norm_in_training_and_after(shape: tuple[int, ...]) -> None:
 
     def ours(training: bool) -> Callable[..., Any]:
         def f(x: Any) -> Any:
-            kept = map(proa.to_tensor, (m.copy(), v.copy()))
-            return F.batch_norm(x, *kept, scale, shift, training)
+            statistics = map(proa.to_tensor, (m.copy(), v.copy()))
+            return F.batch_norm(x, *statistics, scale, shift, training)
 
         return f
 

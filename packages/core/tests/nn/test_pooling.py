@@ -158,8 +158,8 @@ def test_adaptive_pooling(axes: int) -> None:
         last = proa.to_tensor(channels_last(x))
         got = function("adaptive_avg_pool", axes)(last, given, data_format=LAST[axes])
         np.testing.assert_allclose(got.numpy(), channels_last(want), rtol=1e-12)
-        kept = f(proa.to_tensor(x), [None, *[1] * (axes - 1)])
-        assert kept.shape == [2, 3, SIZE[0], *[1] * (axes - 1)]
+        partly = f(proa.to_tensor(x), [None, *[1] * (axes - 1)])
+        assert partly.shape == [2, 3, SIZE[0], *[1] * (axes - 1)]
 
 
 @AXES

@@ -104,8 +104,8 @@ def test_less_memory_is_taken(cast: bool) -> None:
         highest: int = _core.memory_stats()["peak"] - before
         return highest
 
-    kept = peak(lambda block, x: block(x))
-    assert peak(recompute) < 0.5 * kept
+    saving = peak(lambda block, x: block(x))
+    assert peak(recompute) < 0.5 * saving
 
 
 def test_inplace_changes_and_invalid_functions_are_rejected() -> None:

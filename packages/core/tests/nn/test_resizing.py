@@ -139,8 +139,8 @@ def test_a_nan_stays_where_it_has_a_part(mode: str, axes: int, kind: str) -> Non
     same = F.interpolate(proa.to_tensor(x), [5] * axes, None, mode, corners).numpy()
     np.testing.assert_array_equal(np.isnan(same), np.isnan(x))
     wide = F.interpolate(proa.to_tensor(x), [9] * axes, None, mode, corners).numpy()
-    kept = wide[(0, 0, *[slice(None, None, 2)] * axes)]
-    np.testing.assert_array_equal(np.isnan(kept), np.isnan(x[0, 0]))
+    sampled = wide[(0, 0, *[slice(None, None, 2)] * axes)]
+    np.testing.assert_array_equal(np.isnan(sampled), np.isnan(x[0, 0]))
 
 
 def test_layers_of_images() -> None:

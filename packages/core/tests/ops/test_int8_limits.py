@@ -74,7 +74,7 @@ CASES: dict[str, tuple[Callable[..., Any], int, tuple[int, int], int]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_sums_of_as_many_steps_as_int32_holds_are_exact(case: str) -> None:
+def test_sums_of_as_many_steps_as_fit_int32_are_exact(case: str) -> None:
     call, steps, elements, product = CASES[case]
     found = call(steps, *elements).numpy()
     np.testing.assert_array_equal(found, np.float32(steps * product))

@@ -175,8 +175,8 @@ def test_pure_bfloat16(name: str) -> None:
     result = make([p])
     train(result, p, GRADS[:1])
     state = result.state_dict()
-    kept = [s for s in slots if not s.endswith("pow_acc")]
-    assert {state[f"w_{s}_0"].dtype.name for s in kept} <= {"bfloat16"}
+    moments = [s for s in slots if not s.endswith("pow_acc")]
+    assert {state[f"w_{s}_0"].dtype.name for s in moments} <= {"bfloat16"}
     reference = parameter("r", "float32")
     train(make([reference]), reference, GRADS[:1])
     np.testing.assert_allclose(

@@ -35,9 +35,9 @@ def _trained(optimizer: Callable[[Any], Any], dtype: str = "float64") -> Any:
 
 def _followed(rule: Rule) -> Any:
     """The weights after the rule's steps; it keeps what it likes in a dict."""
-    w, kept = START.copy(), {}
+    w, state = START.copy(), {}
     for t, g in enumerate(GRADS, 1):
-        w = rule(w, g, kept, t)
+        w = rule(w, g, state, t)
     return w
 
 

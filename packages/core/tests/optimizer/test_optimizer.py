@@ -116,14 +116,14 @@ def test_clipping(kind: str) -> None:
     before = [p.grad.numpy().copy() for p in params]
     proa.optimizer.SGD(1.0, params, grad_clip=clip).step()
     total = np.sqrt(sum((g**2).sum() for g in GRADS[0]))
-    for p, a, g, kept in zip(params, START, GRADS[0], before, strict=True):
+    for p, a, g, grad in zip(params, START, GRADS[0], before, strict=True):
         expected = {
             "value": np.clip(g, -0.3, 0.3),
             "norm": g * min(1, 0.5 / np.linalg.norm(g)),
             "global": g * min(1, 0.5 / total),
         }[kind]
         np.testing.assert_allclose(a - p.numpy(), expected, rtol=1e-4, atol=1e-5)
-        np.testing.assert_array_equal(p.grad.numpy(), kept)
+        np.testing.assert_array_equal(p.grad.numpy(), grad)
 
 
 @pytest.mark.feature("L106")
@@ -245,8 +245,8 @@ def test_accumulators_have_the_dtype_of_the_parameter() -> None:
     optimizer = proa.optimizer.Adam(0.1, parameters=[p])
     optimizer.step()
     state = optimizer.state_dict()
-    kept = [state[f"{p.name}_moment{i}_0"] for i in (1, 2)]
-    assert [v.dtype.name for v in kept] == ["float64", "float64"]
+    moments = [state[f"{p.name}_moment{i}_0"] for i in (1, 2)]
+    assert [v.dtype.name for v in moments] == ["float64", "float64"]
 
 
 @pytest.mark.parametrize("name", [n for n in CASES if n not in ("sgd", "sgd_decay")])

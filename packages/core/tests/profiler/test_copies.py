@@ -32,9 +32,9 @@ def memory_of(function: Callable[[], Any]) -> int:
     function()
     before = _core.memory_stats()["allocated"]
     _core.reset_peak()
-    kept = function()
+    result = function()
     peak: int = _core.memory_stats()["peak"]
-    assert kept is not None
+    assert result is not None
     return peak - before
 
 
@@ -57,10 +57,10 @@ def test_assignment_is_one_copy_without_conversion():
     y = proa.zeros([SIDE, SIDE])
     assert memory_of(lambda: proa.assign(x)) == one_array()
     assert kernels_of(lambda: proa.assign(x)) == {"assign": 1}
-    kept = y.data_ptr()
+    address = y.data_ptr()
     assert kernels_of(lambda: proa.assign(x, y)) == {"assign": 1}
     assert memory_of(lambda: proa.assign(x, y)) == 0
-    assert y.data_ptr() == kept
+    assert y.data_ptr() == address
 
 
 @pytest.mark.feature("L294", how="mechanism")

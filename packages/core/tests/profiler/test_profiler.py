@@ -172,9 +172,9 @@ def test_threads_are_distinguished(capsys):
 
 
 def test_the_memory_column_counts_retained_bytes():
-    kept = []
+    retained = []
     with Profiler(on_trace_ready=quiet) as p, RecordEvent("keeps"):
-        kept.append(proa.ones([1000, 256]))
+        retained.append(proa.ones([1000, 256]))
         proa.zeros([1000, 256])
     (event,) = [e for e in p.profiler_result.events if e.name == "keeps"]
     assert 1_024_000 <= event.allocated < 1_400_000

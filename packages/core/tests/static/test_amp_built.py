@@ -232,7 +232,7 @@ def test_bodies_of_branches_and_loops_compute_in_16_bits(
 
 
 @pytest.mark.parametrize("guarded", [False, True])
-def test_a_program_for_inference_holds_weights_in_16_bits(
+def test_a_program_for_inference_stores_weights_in_16_bits(
     guarded: bool, static_mode: Programs
 ) -> None:
     out, _ = network(guarded)

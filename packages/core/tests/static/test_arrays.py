@@ -97,8 +97,8 @@ def test_places_are_overwritten(static_mode: Any) -> None:
         run([array_length(array)], i=np.array([6]))
 
 
-@pytest.mark.parametrize("holds", [True, False])
-def test_a_branch_writes(static_mode: Any, holds: bool) -> None:
+@pytest.mark.parametrize("is_true", [True, False])
+def test_a_branch_writes(static_mode: Any, is_true: bool) -> None:
     x = static.data("x", [2, 3], "float32")
     array = array_write(x, counter())
 
@@ -106,8 +106,8 @@ def test_a_branch_writes(static_mode: Any, holds: bool) -> None:
         array_write(x * 2, array_length(array), array)
 
     static.nn.cond(x.sum() > 0, twice)
-    found = run([array_length(array)], x=X if holds else -X)
-    assert found[0].tolist() == [1 + holds]
+    found = run([array_length(array)], x=X if is_true else -X)
+    assert found[0].tolist() == [1 + is_true]
 
 
 def test_an_inner_loop_writes_an_array_of_the_outer_one(static_mode: Any) -> None:

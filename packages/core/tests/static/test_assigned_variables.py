@@ -49,7 +49,7 @@ def test_gradients_flow_through_an_assigned_variable(static_mode: Any) -> None:
     np.testing.assert_array_equal(run(main, startup, [grad], x=X)[0], 6 * X)
 
 
-def test_a_global_variable_holds_the_last_value_between_runs(static_mode: Any) -> None:
+def test_a_global_variable_has_the_last_value_between_runs(static_mode: Any) -> None:
     main, startup = static_mode
     x = static.data("x", [None, 3], "float32")
     last = static.create_global_var([1], 0.0, "float32", persistable=True, name="last")
@@ -88,8 +88,8 @@ def test_a_variable_without_a_shape_has_that_of_what_is_assigned(
         main.global_block().create_var(name="held", persistable=True)
 
 
-@pytest.mark.parametrize("holds", [True, False])
-def test_a_branch_assigns(static_mode: Any, holds: bool) -> None:
+@pytest.mark.parametrize("is_true", [True, False])
+def test_a_branch_assigns(static_mode: Any, is_true: bool) -> None:
     main, startup = static_mode
     x = static.data("x", [None, 3], "float32")
     result = proa.zeros([1])
@@ -98,8 +98,8 @@ def test_a_branch_assigns(static_mode: Any, holds: bool) -> None:
         lambda: proa.assign(x.max().reshape([1]), output=result),
         lambda: proa.assign(x.min().reshape([1]), output=result),
     )
-    found = run(main, startup, [result + 1], x=X if holds else -X)[0]
-    assert found == (6 if holds else -4)
+    found = run(main, startup, [result + 1], x=X if is_true else -X)[0]
+    assert found == (6 if is_true else -4)
 
 
 def test_a_loop_assigns(static_mode: Any) -> None:

@@ -24,8 +24,8 @@ def _t(value: Any) -> proa.Tensor:
 
 
 @pytest.mark.feature("L162")
-@pytest.mark.parametrize("holds", [True, False])
-def test_cond_runs_one_branch(holds: bool) -> None:
+@pytest.mark.parametrize("is_true", [True, False])
+def test_cond_runs_one_branch(is_true: bool) -> None:
     x = proa.to_tensor([2.0], stop_gradient=False)
     ran = []
 
@@ -37,11 +37,11 @@ def test_cond_runs_one_branch(holds: bool) -> None:
         ran.append("square")
         return x * x
 
-    y = snn.cond(_t([holds]), double, square)
+    y = snn.cond(_t([is_true]), double, square)
     y.backward()
-    assert ran == ["double" if holds else "square"]
-    assert (y.item(), x.grad.item()) == ((4.0, 2.0) if holds else (4.0, 4.0))
-    assert (snn.cond(_t(holds), double) is None) is not holds
+    assert ran == ["double" if is_true else "square"]
+    assert (y.item(), x.grad.item()) == ((4.0, 2.0) if is_true else (4.0, 4.0))
+    assert (snn.cond(_t(is_true), double) is None) is not is_true
 
 
 @pytest.mark.feature("L162")

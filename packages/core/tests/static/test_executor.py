@@ -166,7 +166,7 @@ def test_rates_of_schedulers_are_read_in_each_run(static_mode: Programs) -> None
     np.testing.assert_allclose(np.ravel(found), [-1.0, -1.1, -1.11], rtol=1e-6)
 
 
-def test_plans_are_kept_up_to_a_number_of_bytes(
+def test_plans_are_cached_up_to_a_number_of_bytes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     x = static.data("x", [None])

@@ -352,13 +352,13 @@ def test_nce_draws_classes_as_often_as_they_are_probable(
     drawn, fixed = (_samples(x, 50, chances, seed) for seed in (0, 9))
     exe = static.Executor()
     feed = {"x": np.zeros((200, 2), "float32")}
-    first, kept = exe.run(feed=feed, fetch_list=[drawn, fixed])
+    first, seeded = exe.run(feed=feed, fetch_list=[drawn, fixed])
     second, again = exe.run(feed=feed, fetch_list=[drawn, fixed])
-    for found in (first, second, kept):
+    for found in (first, second, seeded):
         counts = np.bincount(found.reshape(-1), minlength=4) / 10000
         np.testing.assert_allclose(counts, want, atol=0.025)  # 5 deviations
     assert (first != second).any()
-    np.testing.assert_array_equal(kept, again)
+    np.testing.assert_array_equal(seeded, again)
     with pytest.raises(InvalidArgumentError, match="sampler"):
         _probabilities("normal", 4, None)
 

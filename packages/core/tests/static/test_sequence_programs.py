@@ -147,7 +147,7 @@ def test_ids_are_enumerated_and_scattered(static_mode: Programs) -> None:
     np.testing.assert_allclose(sums, want, rtol=1e-6)
 
 
-def test_outer_levels_are_kept_and_referred_to(static_mode: Programs) -> None:
+def test_outer_levels_are_propagated_and_referred_to(static_mode: Programs) -> None:
     main, _ = static_mode
     x = static.data("x", [-1, 2], "float32", lod_level=2)
     y = static.data("y", [-1, 2], "float32")

@@ -219,9 +219,9 @@ def check_set(a: Array, key: Any, given: Any, value: Array, places: Array) -> No
 
     _, (dx, dv) = gradient(write, a, value)
     w = weights(a.shape)
-    kept = w.copy().ravel()
-    kept[places.ravel()] = 0
-    np.testing.assert_array_equal(dx, kept.reshape(a.shape))
+    expected = w.copy().ravel()
+    expected[places.ravel()] = 0
+    np.testing.assert_array_equal(dx, expected.reshape(a.shape))
     if unique:
         source = broadcast(np.arange(value.size).reshape(value.shape))
         back = np.bincount(source.ravel(), w.ravel()[places.ravel()], value.size)

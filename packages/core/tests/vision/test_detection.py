@@ -33,11 +33,11 @@ def some_boxes(n: int, seed: int = 0) -> Any:
 
 
 def greedy(boxes: Any, order: Any, threshold: float) -> list[int]:
-    kept: list[int] = []
+    selected: list[int] = []
     for i in order:
-        if all(iou(boxes[i], boxes[k]) <= threshold for k in kept):
-            kept.append(int(i))
-    return kept
+        if all(iou(boxes[i], boxes[k]) <= threshold for k in selected):
+            selected.append(int(i))
+    return selected
 
 
 def test_nms() -> None:
@@ -187,7 +187,7 @@ def test_generate_proposals(offset: bool) -> None:
             boxes.append(np.clip(box, 0, np.tile(size[i][::-1] - extra, 2)))
             points.append(scores[i, k, y, x])
         order = np.argsort(-np.array(points))[:40]
-        kept: list[Any] = []
+        selected: list[Any] = []
         for o in order:
             b = boxes[o]
             side = b[2:] - b[:2] + extra
@@ -195,11 +195,11 @@ def test_generate_proposals(offset: bool) -> None:
             if (
                 (side >= 2).all()
                 and inside
-                and all(iou(b, other, extra) <= 0.6 for other, _ in kept)
+                and all(iou(b, other, extra) <= 0.6 for other, _ in selected)
             ):
-                kept.append((b, points[o]))
-        wanted += kept[:6]
-        counts.append(len(kept[:6]))
+                selected.append((b, points[o]))
+        wanted += selected[:6]
+        counts.append(len(selected[:6]))
     given = [proa.to_tensor(v) for v in (scores, deltas, size, anchors, variances)]
     boxes_, points_, number = ops.generate_proposals(
         *given, 40, 6, 0.6, 2.0, pixel_offset=offset, return_rois_num=True

@@ -120,20 +120,20 @@ def test_multiclass_nms(limits: tuple[int, int]) -> None:
     np.testing.assert_allclose(rows.numpy(), table, rtol=1e-6)
 
 
-def test_the_threshold_falls_with_every_box_that_is_kept() -> None:
+def test_the_threshold_falls_with_every_box_that_is_selected() -> None:
     boxes, scores = detections(1, boxes=40, classes=1)
-    kept: list[int] = []
+    selected: list[int] = []
     threshold = 0.9
     for i in np.argsort(-scores[0, 0]):
-        if all(iou(boxes[0, i], boxes[0, k]) <= threshold for k in kept):
-            kept.append(int(i))
+        if all(iou(boxes[0, i], boxes[0, k]) <= threshold for k in selected):
+            selected.append(int(i))
             threshold *= 0.8 if threshold > 0.5 else 1.0
     _, _, indices = multiclass_nms(
         proa.to_tensor(boxes), proa.to_tensor(scores), -1.0, -1, -1, 0.9, nms_eta=0.8,
         background_label=-1,
     )  # fmt: skip
-    assert indices.numpy().ravel().tolist() == kept
-    assert kept != greedy(boxes[0], np.argsort(-scores[0, 0]), 0.9)
+    assert indices.numpy().ravel().tolist() == selected
+    assert selected != greedy(boxes[0], np.argsort(-scores[0, 0]), 0.9)
 
 
 def test_multiclass_nms_is_recorded() -> None:

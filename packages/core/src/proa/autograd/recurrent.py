@@ -111,8 +111,8 @@ class _Steps(PyLayer):
             )
             found = [d[0], d[1], d[3], d[4], d[2]]
         given = (xg, w, h0, c0, bias)
-        kept = [f for f, t in zip(found, given, strict=True) if t is not None]
-        return (*kept, None) if length is not None else tuple(kept)
+        of_given = [f for f, t in zip(found, given, strict=True) if t is not None]
+        return (*of_given, None) if length is not None else tuple(of_given)
 
 
 def _second(

@@ -141,7 +141,7 @@ def summary(
     total = sum(p.size for p in net.parameters())
     trainable = sum(p.size for p in net.parameters() if not p.stop_gradient)
     megabyte = float(2**20)
-    kept = sum(p.size * p.element_size() for p in net.parameters()) / megabyte
+    params_size = sum(p.size * p.element_size() for p in net.parameters()) / megabyte
     size_in = sum(t.size * t.element_size() for t in inputs) / megabyte
     passed = 2 * np.dtype("float32").itemsize * sum(_count(r[2]) for r in rows)
     lines = _table(rows)
@@ -152,8 +152,8 @@ def summary(
         "-" * len(lines[0]),
         f"Input size (MB): {size_in:.2f}",
         f"Forward/backward pass size (MB): {passed / megabyte:.2f}",
-        f"Params size (MB): {kept:.2f}",
-        f"Estimated Total Size (MB): {size_in + passed / megabyte + kept:.2f}",
+        f"Params size (MB): {params_size:.2f}",
+        f"Estimated Total Size (MB): {size_in + passed / megabyte + params_size:.2f}",
         "-" * len(lines[0]),
     ]
     print("\n".join(lines) + "\n")

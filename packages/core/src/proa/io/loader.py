@@ -215,11 +215,11 @@ class DataLoader(Generic[Batch]):
 
         pool = self._pool
         if pool is None or not pool.alive:
-            kept, self._pool = self._pool, None
+            old_pool, self._pool = self._pool, None
             pool = WorkerPool(self._jobs(), self.prefetch_factor, self.timeout)
             if self.persistent_workers:
                 self._pool = pool
-            del kept
+            del old_pool
         try:
             for batch in pool.run(self._requests()):
                 yield as_tensors(batch)

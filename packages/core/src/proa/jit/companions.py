@@ -51,7 +51,7 @@ def loop_with_companions(
         loop_vars: The first values.
     """
     given = {i: recorder.companions(t) for i, t in enumerate(_leaves(list(loop_vars)))}
-    kept = {i: own for i, own in given.items() if own}
+    carried = {i: own for i, own in given.items() if own}
     count = len(loop_vars)
     while True:
 
@@ -76,9 +76,9 @@ def loop_with_companions(
             return [*result, after]
 
         try:
-            *results, companions = record(goes_on, once, [*loop_vars, kept])
+            *results, companions = record(goes_on, once, [*loop_vars, carried])
         except _Dropped as dropped:
-            del kept[dropped.place]
+            del carried[dropped.place]
             continue
         attach(recorder, results, companions)
         return results

@@ -131,8 +131,8 @@ def export(
         program.metadata["outputs"] = json.dumps(as_tuples(found.treedef))
     if output_names is None:
         # The names of a model that was loaded, or else those of what is returned.
-        kept: Any = getattr(layer, "_output_names", None) if owner is layer else None
-        output_names = kept if _are_names(kept, found) else _output_names(found)
+        stored: Any = getattr(layer, "_output_names", None) if owner is layer else None
+        output_names = stored if _are_names(stored, found) else _output_names(found)
     name_outputs(program, list(output_names))
     return found
 

@@ -48,7 +48,7 @@ class Arguments:
             next((v for n, v in self.values.items() if renames.get(n) == mark), None)
             for mark in (ACTIVATION, OUTPUT)
         )
-        self._is_kept = False
+        self._is_unchanged = False
         self.dropped = [
             name
             for name, value in self.values.items()
@@ -93,7 +93,7 @@ class Arguments:
 
     def keep(self) -> None:
         """The new call takes the arguments as they are."""
-        self._is_kept, self.dropped = True, []
+        self._is_unchanged, self.dropped = True, []
         self.activation = self.output = None
 
     def replace(self, name: str, value: cst.BaseExpression) -> None:
@@ -112,7 +112,7 @@ class Arguments:
 
         What is given by place stays so while the places agree.
         """
-        if self._is_kept:
+        if self._is_unchanged:
             return self._given
         renames = dict(self._row.arguments)
         results = [cst.Arg(value) for value in self.leading]

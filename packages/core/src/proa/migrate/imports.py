@@ -12,17 +12,17 @@ _Import = TypeVar("_Import", cst.Import, cst.ImportFrom)
 
 
 def replace_imports(
-    module: cst.Module, kept: set[str], is_needed: bool, old: Sequence[str]
+    module: cst.Module, used: set[str], is_needed: bool, old: Sequence[str]
 ) -> cst.Module:
     """The module without imports of modules that are gone.
 
     Args:
         module: The module, its names rewritten.
-        kept: Names that are used as they were: their imports stay.
+        used: Names that are used as they were: their imports stay.
         is_needed: Whether the name ``paddle`` is used.
         old: The modules that are gone.
     """
-    imports = _Imports(kept, tuple(old))
+    imports = _Imports(used, tuple(old))
     body: list[cst.BaseStatement] = []
     first: int | None = None
     before: list[cst.EmptyLine] = []
@@ -63,9 +63,9 @@ def _preceded(
 class _Imports(cst.CSTTransformer):
     """Removes the imports, and finds whether ``import paddle`` is there."""
 
-    def __init__(self, kept: set[str], old: tuple[str, ...]) -> None:
+    def __init__(self, used: set[str], old: tuple[str, ...]) -> None:
         super().__init__()
-        self._kept, self._old = kept, old
+        self._used, self._old = used, old
         self.has_paddle = False
 
     def leave_Import(
@@ -77,7 +77,7 @@ class _Imports(cst.CSTTransformer):
             bound = alias.evaluated_alias or full.partition(".")[0]
             self.has_paddle |= full == "paddle" and bound == "paddle"
             is_old = full.startswith(self._old)
-            if not is_old or bound in self._kept:
+            if not is_old or bound in self._used:
                 names.append(alias)
                 self.has_paddle |= is_old and bound == "paddle"
         return _with_names(updated_node, names)
@@ -94,7 +94,7 @@ class _Imports(cst.CSTTransformer):
         for alias in updated_node.names:
             full = f"{module}.{alias.evaluated_name}"
             bound = alias.evaluated_alias or alias.evaluated_name
-            if not full.startswith(self._old) or bound in self._kept:
+            if not full.startswith(self._old) or bound in self._used:
                 names.append(alias)
         return _with_names(updated_node, names)
 

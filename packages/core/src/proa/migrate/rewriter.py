@@ -84,7 +84,7 @@ def rewrite(source: str) -> Rewritten:
     wrapper = md.MetadataWrapper(module, unsafe_skip_copy=True)
     names = _Names()
     new = wrapper.visit(names)
-    new = replace_imports(new, names.kept, bool(names.news), OLD)
+    new = replace_imports(new, names.unmigrated, bool(names.news), OLD)
     if names.is_static() and not names.is_dynamic:
         new = add_enable_static(new)
     return Rewritten(new.code, tuple(sorted(names.findings, key=lambda f: f.line)))
@@ -99,7 +99,7 @@ class _Names(cst.CSTTransformer):
         super().__init__()
         self.findings: list[Finding] = []
         #: First parts of names that were left, which their imports must bind.
-        self.kept: set[str] = set()
+        self.unmigrated: set[str] = set()
         self.news: set[str] = set()
         self.is_dynamic = False
         self._inner: set[cst.CSTNode] = set()
@@ -185,7 +185,7 @@ class _Names(cst.CSTTransformer):
         if row is None or not (row.new or row.rule in RULES):
             self._left(original_node.func, name, row)
             return updated_node
-        if row.is_kept:  # takes the arguments of 1.x
+        if row.takes_old_arguments:  # takes the arguments of 1.x
             note = row.note.removeprefix(ALWAYS)
             self._done(original_node.func, row, row.new, note)
             return updated_node.with_changes(func=_dotted(row.new))
@@ -258,16 +258,16 @@ class _Names(cst.CSTTransformer):
     ) -> cst.BaseStatement | cst.FlattenSentinel[cst.BaseStatement]:
         if self._blocks.call_of(original_node) is not None:
             return self._block(original_node, updated_node)
-        kept = []
+        remaining = []
         for old, item in zip(original_node.items, updated_node.items, strict=True):
             guard = isinstance(old.item, cst.Call) and self._is_guard(old.item.func)
             if not guard:
-                kept.append(item)
-        if len(kept) == len(updated_node.items):
+                remaining.append(item)
+        if len(remaining) == len(updated_node.items):
             return updated_node
-        if kept:
-            kept[-1] = kept[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
-            return updated_node.with_changes(items=kept)
+        if remaining:
+            remaining[-1] = remaining[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+            return updated_node.with_changes(items=remaining)
         return cst.FlattenSentinel(_unindented(updated_node))
 
     def _block(self, node: cst.With, updated: cst.With) -> cst.BaseStatement:
@@ -310,7 +310,7 @@ class _Names(cst.CSTTransformer):
         self._found(node, "check" if text else "rewritten", row.old, new, text)
 
     def _by_hand(self, node: cst.CSTNode, old: str, text: str) -> None:
-        self.kept.add(_first(node))
+        self.unmigrated.add(_first(node))
         self._found(node, "by hand", old, "", text)
 
     def _left(self, node: cst.CSTNode, name: str, row: Row | None) -> None:

@@ -46,7 +46,7 @@ class Row:
         return self.new.rpartition(".")[2][:1].isupper()
 
     @property
-    def is_kept(self) -> bool:
+    def takes_old_arguments(self) -> bool:
         """Whether the new name takes the arguments of the old one."""
         return self.new.startswith(FLUID) and not self.rule
 
@@ -55,8 +55,8 @@ class Row:
         try:
             parameters = inspect.signature(found(new)).parameters.values()
         except (AttributeError, TypeError, ValueError):
-            kept = [new for _, new in self.arguments]
-            return [new for new in kept if new not in MARKS]
+            names = [new for _, new in self.arguments]
+            return [new for new in names if new not in MARKS]
         kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD,)
         return [p.name for p in parameters if p.kind in kinds]
 

@@ -149,15 +149,15 @@ def choose_candidates(
 
 
 def collect_detections(
-    found: Candidates, kept: Tensor, scores: Tensor, top_k: int, by_class: bool
+    found: Candidates, selected: Tensor, scores: Tensor, top_k: int, by_class: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The boxes that are kept, those of the first image first.
+    """The boxes that are selected, those of the first image first.
 
     Args:
         found: What they are chosen from.
-        kept: (N, C, t).
+        selected: (N, C, t), bool.
         scores: (N, C, t).
-        top_k: How many of an image are kept at most, -1 for all.
+        top_k: How many of an image are selected at most, -1 for all.
         by_class: Whether those of an image are in the order of their classes, instead
             of that of their scores.
 
@@ -167,27 +167,28 @@ def collect_detections(
     """
     label = ops.unsqueeze(iota(scores, 1), axis=[1])
     label = ops.add(label, ops.mul(found.indices, 0))
-    parts = [scores, kept, label, found.indices]
-    scores, kept, label, index = (
+    parts = [scores, selected, label, found.indices]
+    scores, selected, label, index = (
         ops.flatten(p, start_axis=1, stop_axis=2) for p in parts
     )
     boxes = ops.flatten(found.boxes, start_axis=1, stop_axis=2)
     if top_k >= 0 or not by_class:
-        order = descending_order(ops.where(kept, scores, float("-inf")))
+        order = descending_order(ops.where(selected, scores, float("-inf")))
         order = order if top_k < 0 else first_entries(order, top_k, axis=1)
         if by_class:
             order = ops.sort(order, axis=1)[0]
-        scores, kept, label, index = (
-            ops.take_along_axis(p, order, axis=1) for p in (scores, kept, label, index)
+        scores, selected, label, index = (
+            ops.take_along_axis(p, order, axis=1)
+            for p in (scores, selected, label, index)
         )
         boxes = ops.take_along_axis(boxes, ops.unsqueeze(order, axis=[2]), axis=1)
-    rows = true_indices(ops.flatten(kept))
+    rows = true_indices(ops.flatten(selected))
     score, label, index = (
         ops.gather(ops.flatten(p), rows, axis=0) for p in (scores, label, index)
     )
     box = ops.gather(ops.flatten(boxes, start_axis=0, stop_axis=1), rows, axis=0)
     columns = [ops.unsqueeze(cast_if(p, box.dtype), axis=[1]) for p in (label, score)]
-    counts = ops.sum(ops.cast(kept, dtype="int64"), axis=[1])
+    counts = ops.sum(ops.cast(selected, dtype="int64"), axis=[1])
     return (
         ops.concat(*columns, box, axis=1),
         ops.cast(counts, dtype="int32"),
@@ -219,10 +220,10 @@ def multiclass_nms(
         "multiclass_nms", bboxes, scores, score_threshold, nms_top_k, background_label
     )
     lists = widened(found.boxes, 0.0 if normalized else 1.0)
-    kept = ops.box_suppress(
+    selected = ops.box_suppress(
         ops.flatten(lists, start_axis=0, stop_axis=1),
         ops.flatten(found.valid, start_axis=0, stop_axis=1),
         threshold=float(nms_threshold), eta=float(nms_eta),
     )  # fmt: skip
-    kept = split_axis(kept, 0, [-1, scores.shape[1]])
-    return collect_detections(found, kept, found.scores, keep_top_k, by_class=True)
+    selected = split_axis(selected, 0, [-1, scores.shape[1]])
+    return collect_detections(found, selected, found.scores, keep_top_k, by_class=True)

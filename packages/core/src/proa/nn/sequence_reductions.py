@@ -88,8 +88,8 @@ def windows(x: Tensor, sequences: RowSequences, size: int, first: int) -> Tensor
     """
     index, inside = _window(sequences, size, first)
     wide = ops.gather(x, index, axis=0)  # (n, size, d)
-    kept = ops.cast(ops.unsqueeze(inside, axis=[2]), dtype=x.dtype)
-    return ops.flatten(ops.mul(wide, kept), start_axis=1, stop_axis=2)
+    mask = ops.cast(ops.unsqueeze(inside, axis=[2]), dtype=x.dtype)
+    return ops.flatten(ops.mul(wide, mask), start_axis=1, stop_axis=2)
 
 
 def enumerated(

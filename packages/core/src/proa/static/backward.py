@@ -199,11 +199,11 @@ def gradients(
             )
         _check_seeds(where, roots, seeds)
     skipped = _skipped(where, program, no_grad_set)
-    kept = [i for i, root in enumerate(roots) if not root.stop_gradient]
-    if not kept:
+    trainable = [i for i, root in enumerate(roots) if not root.stop_gradient]
+    if not trainable:
         return [None] * len(wanted)
-    seeds = None if seeds is None else [seeds[i] for i in kept]
-    roots = [roots[i] for i in kept]
+    seeds = None if seeds is None else [seeds[i] for i in trainable]
+    roots = [roots[i] for i in trainable]
     with program.role("backward"):
         taking = [x for x in wanted if not x.stop_gradient]
         found = _core.grad(roots, taking, seeds, True, True, True, True, skipped)

@@ -149,15 +149,15 @@ def _as_tested(
                 _test_dropout(graph, block, node, replace)
             elif draws(node.op, node.attrs) and row_of(node.op).draw_rate:
                 node.attrs[row_of(node.op).draw_rate] = 0.0
-    kept = set(replaced.values())
+    replacements = set(replaced.values())
     for value in list(replaced):
-        _remove_unused(value, kept)
+        _remove_unused(value, replacements)
     return replaced
 
 
-def _remove_unused(value: Value | None, kept: set[Value]) -> None:
+def _remove_unused(value: Value | None, replacements: set[Value]) -> None:
     """Remove what makes a value that nothing reads now, and what only that read."""
-    if value is None or value in kept or value.producer is None:
+    if value is None or value in replacements or value.producer is None:
         return
     node, block = value.producer, value.producer.block
     if block is None or any(v.users or v.is_output for v in node.outputs):
@@ -166,7 +166,7 @@ def _remove_unused(value: Value | None, kept: set[Value]) -> None:
         return
     block.nodes.remove(node)
     for read in node.inputs:
-        _remove_unused(read, kept)
+        _remove_unused(read, replacements)
 
 
 def _put(graph: Graph, block: Any, at: Node, node: Node) -> None:

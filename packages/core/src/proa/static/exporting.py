@@ -68,11 +68,11 @@ def pruned(where: str, program: Program, feeds: Any, fetches: Any) -> Program:
     fed += [name for name in companions if name not in fed]
     given = [part.find(name, f"static.{where}")._handle[1] for name in fed]
     wanted = [part.find(name, f"static.{where}")._handle[1] for name in named]
-    needed, kept = set(wanted), []
+    needed, needed_nodes = set(wanted), []
     for node in reversed(block.nodes):
         if not needed.isdisjoint(node.outputs) and not set(given) & set(node.outputs):
             needed.update(v for v in node.inputs if v is not None)
-            kept.append(node)
+            needed_nodes.append(node)
     missing = [n for n, v in part.data.items() if v in needed and v not in given]
     if missing:
         raise InvalidArgumentError(
@@ -84,7 +84,7 @@ def pruned(where: str, program: Program, feeds: Any, fetches: Any) -> Program:
     states = {n: v for n, v in part.states.items() if v in needed}
     for value in given:
         value.kind = "input"
-    block.nodes = kept[::-1]
+    block.nodes = needed_nodes[::-1]
     block.inputs = [*given, *(v for v in states.values() if v not in given)]
     block.outputs = wanted
     part.data, part.states = dict(zip(fed, given, strict=True)), states

@@ -318,14 +318,14 @@ def _stores(
     values: Mapping[Value, Value],
 ) -> list[tuple[Value, Value]]:
     """(new value, input that it overwrites) of the states that a run changes."""
-    kept = None
+    computed = None
     if request.nodes is not None:
-        kept = {v for n in request.nodes for v in n.outputs}
-        kept |= _always_computed(program, request)
+        computed = {v for n in request.nodes for v in n.outputs}
+        computed |= _always_computed(program, request)
     found = []
     for name, first in program.states.items():
         last = program.vars[name]._handle[1]
-        if last is not first and (kept is None or last in kept):
+        if last is not first and (computed is None or last in computed):
             found.append((values[last], values[first]))
     return found
 

@@ -275,11 +275,11 @@ def expand(x: Tensor, shape: IntsLike, name: str | None = None) -> Tensor:
     """x repeated without copying to ``shape``; -1 keeps a dimension."""
     if has_symbolic_dims(shape):
         lead = len(shape) - x.ndim
-        kept = [
+        sizes = [
             x.shape[i - lead] if type(n) is int and n == -1 and i >= lead else n
             for i, n in enumerate(shape)
         ]
-        return ops.broadcast_like(x, sized(kept, first=x))
+        return ops.broadcast_like(x, sized(sizes, first=x))
     return ops.broadcast_to(x, shape=as_ints("expand", shape))
 
 

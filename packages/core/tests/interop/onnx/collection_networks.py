@@ -260,8 +260,8 @@ class FasterRCNN(nn.Layer):
         boxes, scores = boxes.reshape([-1, 4]), scores.reshape([-1])
         kinds = proa.zeros_like(codes[:, :, 0]).astype("int64")
         kinds = (kinds + proa.arange(self.classes)).reshape([-1])
-        kept = ops.nms(boxes, 0.5, scores, kinds, list(range(self.classes)))[:20]
-        return [proa.gather(x, kept) for x in (kinds, scores, boxes)]
+        selected = ops.nms(boxes, 0.5, scores, kinds, list(range(self.classes)))[:20]
+        return [proa.gather(x, selected) for x in (kinds, scores, boxes)]
 
 
 # -- PP-OCR (Du et al., 2020) ----------------------------------------------------------

@@ -71,9 +71,9 @@ class Forest:
                 at = 7 * tree
                 while True:
                     value = row[self.features[at]]
-                    holds = tests[self.mode](value, self.splits[at])
-                    holds = holds or (self.missing[at] and np.isnan(value))
-                    to = self.below[0 if holds else 1][at]
+                    is_true = tests[self.mode](value, self.splits[at])
+                    is_true = is_true or (self.missing[at] and np.isnan(value))
+                    to = self.below[0 if is_true else 1][at]
                     if self.is_leaf[at]:
                         found[i, tree] = to
                         break

@@ -167,7 +167,7 @@ def test_elements_over_a_threshold_are_picked(tmp_path: Path) -> None:
     check(model, tmp_path, [[images(2, 3, 4)], [images(1, 3, 7)]])
 
 
-def test_rows_are_kept_by_a_condition(tmp_path: Path) -> None:
+def test_rows_are_selected_by_a_condition(tmp_path: Path) -> None:
     nodes = [
         make("ReduceMax", ["x"], ["best"], axes=[1], keepdims=0),
         make("Greater", ["best", "limit"], ["keep"]),

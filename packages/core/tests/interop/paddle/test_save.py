@@ -138,8 +138,8 @@ class Encoder(nn.Layer):
         )
 
     def forward(self, ids: Any, lengths: Any) -> Any:
-        kept = (ids < lengths.unsqueeze(1) + 10).astype("float32")
-        return self.body(self.words(ids), (kept.unsqueeze([1, 2]) - 1) * 1e4)[:, 0]
+        mask = (ids < lengths.unsqueeze(1) + 10).astype("float32")
+        return self.body(self.words(ids), (mask.unsqueeze([1, 2]) - 1) * 1e4)[:, 0]
 
 
 @pytest.mark.parametrize("kind", [Tagger, Encoder])

@@ -88,9 +88,9 @@ def control_flow() -> Program:
     end.output(end.add(x, b))
 
     i, x, _ = inputs(body, "i", "x", "n")
-    holds, after = body.node("call", [i, x], {"block": 3}).outputs
+    condition, after = body.node("call", [i, x], {"block": 3}).outputs
     names = {"then_block": 4, "else_block": 5}
-    body.output(after, *body.node("branch", [holds, x], names).outputs)
+    body.output(after, *body.node("branch", [condition, x], names).outputs)
 
     x, n = inputs(main, "x", "n")
     start = main.constant(np.int64(0))

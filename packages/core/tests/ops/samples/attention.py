@@ -19,7 +19,7 @@ def _masked(x: Any, mask: Any, causal: bool) -> Any:
     return x
 
 
-def _kept(x: Any, mask: Any, causal: bool) -> Any:
+def _keep_scores(x: Any, mask: Any, causal: bool) -> Any:
     score = _masked(np.zeros(x.shape), None if mask is None else mask, causal)
     gone = np.isneginf(score)
     if mask is not None and mask.dtype == bool:
@@ -52,14 +52,21 @@ def _attention(q: Any, k: Any, v: Any, mask: Any = None, **how: Any) -> Any:
 
 
 def _attention_grad(
-    dy: Any, q: Any, k: Any, v: Any, y: Any, kept: Any, mask: Any = None, **how: Any
+    dy: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    y: Any,
+    statistics: Any,
+    mask: Any = None,
+    **how: Any,
 ) -> Any:
     how = {**_HOW, **how}
     weights, factors, _, _ = _weights(q, k, mask, **how)
     dv = np.einsum("bhnm,bnhe->bmhe", weights * factors, dy)
     dw = np.einsum("bnhe,bmhe->bhnm", dy, v) * factors
     ds = weights * (dw - (dw * weights).sum(3, keepdims=True))
-    ds = _kept(ds, mask, how["causal"]) * how["scale"]
+    ds = _keep_scores(ds, mask, how["causal"]) * how["scale"]
     dq = np.einsum("bhnm,bmhd->bnhd", ds, k)
     return dq, np.einsum("bhnm,bnhd->bmhd", ds, q), dv
 
@@ -116,8 +123,8 @@ def _grad_case(sizes: tuple[int, ...], mask: Any, attrs: dict[str, Any]) -> Case
     given = _mask(sizes, mask)
     if isinstance(given, tuple):
         given = draw(*given)
-    y, kept = _attention(q, k, v, given, **attrs)
-    return case(dy, q, k, v, y, kept, given, **attrs)
+    y, statistics = _attention(q, k, v, given, **attrs)
+    return case(dy, q, k, v, y, statistics, given, **attrs)
 
 
 Sample(
@@ -152,6 +159,6 @@ Sample(
 )
 Sample(
     "keep_scores",
-    ref=lambda x, mask=None, causal=False: _kept(x, mask, causal),
+    ref=lambda x, mask=None, causal=False: _keep_scores(x, mask, causal),
     cases=_SCORES,
 )

@@ -177,9 +177,9 @@ def _embedding(ids: Array, weight: Array, *, padding_idx: int) -> Array:
 
 
 def _embedding_grad(ids: Array, dy: Array, like: Array, *, padding_idx: int) -> Array:
-    kept = np.where((ids == padding_idx)[..., None] & (padding_idx >= 0), 0, dy)
+    unpadded = np.where((ids == padding_idx)[..., None] & (padding_idx >= 0), 0, dy)
     out = np.zeros(like.shape, dy.dtype)
-    np.add.at(out, ids, kept)
+    np.add.at(out, ids, unpadded)
     return out
 
 

@@ -30,8 +30,8 @@ def _cross_entropy_grad(
     label: Any, dloss: Any, logits: Any, *, ignore_index: int
 ) -> Any:
     hot = _one_hot(label, logits.shape[-1], ignore_index)
-    kept = hot.sum(-1, keepdims=True)
-    return (softmax(logits) * kept - hot) * dloss[..., None]
+    is_label = hot.sum(-1, keepdims=True)
+    return (softmax(logits) * is_label - hot) * dloss[..., None]
 
 
 def _softmax_grad(dy: Any, y: Any, *, axis: int) -> Any:

@@ -14,7 +14,7 @@ def _sigmoid(x: Any) -> Any:
 
 
 def _cell(cell: str, x: Any, y: Any, h: Any, c: Any) -> tuple[Any, Any, list[Any]]:
-    """New states and what is kept, from the two parts of one sample's gates."""
+    """New states and what is saved, from the two parts of one sample's gates."""
     if cell == "lstm":
         i, f, g, o = np.split(x + y, 4)
         i, f, g, o = _sigmoid(i), _sigmoid(f), np.tanh(g), _sigmoid(o)
@@ -29,7 +29,7 @@ def _cell(cell: str, x: Any, y: Any, h: Any, c: Any) -> tuple[Any, Any, list[Any
     return h, c, []
 
 
-_KEPT = {"tanh": 0, "relu": 0, "lstm": 5, "gru": 4}
+_RESERVED = {"tanh": 0, "relu": 0, "lstm": 5, "gru": 4}
 
 
 def _recurrent(
@@ -46,17 +46,17 @@ def _recurrent(
     time, batch, _ = xg.shape
     hidden = w.shape[1]
     y = np.zeros((time, batch, hidden))
-    reserve = np.zeros((time, batch, _KEPT[cell] * hidden))
+    reserve = np.zeros((time, batch, _RESERVED[cell] * hidden))
     h = np.array(h0)
     c = np.zeros((batch, 0)) if c0 is None else np.array(c0)
     for b in range(batch):
         steps = range(time if length is None else min(length[b], time))
         for t in reversed(steps) if reverse else steps:
             part = w @ h[b] + (0 if bias is None else bias)
-            h[b], c[b], kept = _cell(cell, xg[t, b], part, h[b], c[b])
+            h[b], c[b], saved = _cell(cell, xg[t, b], part, h[b], c[b])
             y[t, b] = h[b]
-            if kept:
-                reserve[t, b] = np.concatenate(kept)
+            if saved:
+                reserve[t, b] = np.concatenate(saved)
     return y, h, c, reserve
 
 

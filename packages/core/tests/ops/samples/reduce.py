@@ -109,10 +109,10 @@ def _prod_grad(
         rest = x.copy()
         rest[at] = 1
         share = np.prod(rest, axis=axes, keepdims=True)
-        kept = tuple(
+        at_full = tuple(
             0 if d in [a % x.ndim for a in axes] else i for d, i in enumerate(at)
         )
-        out[at] = full[kept] * share[kept]
+        out[at] = full[at_full] * share[at_full]
     return out
 
 

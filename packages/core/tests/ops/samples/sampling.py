@@ -185,16 +185,16 @@ Sample(
 
 
 def _suppress(boxes: Any, valid: Any, *, threshold: float) -> Any:
-    kept = np.zeros(valid.shape, bool)
+    selected = np.zeros(valid.shape, bool)
     for n, i in np.ndindex(*valid.shape):
-        better = boxes[n, :i][kept[n, :i]]
+        better = boxes[n, :i][selected[n, :i]]
         low = np.maximum(better[:, :2], boxes[n, i, :2])
         high = np.minimum(better[:, 2:], boxes[n, i, 2:])
         common = np.maximum(high - low, 0).prod(1)
         both = [(b[..., 2:] - b[..., :2]).prod(-1) for b in (better, boxes[n, i])]
         union = both[0] + both[1] - common
-        kept[n, i] = valid[n, i] and bool((common <= threshold * union).all())
-    return kept
+        selected[n, i] = valid[n, i] and bool((common <= threshold * union).all())
+    return selected
 
 
 def _sorted_boxes(n: int, k: int) -> Any:

@@ -16,8 +16,8 @@ def summed_axes(call: Call, x: Ref, like: Ref) -> tuple[list[int], list[int]]:
     pairs = list(zip(x.shape[lead:], like.shape, strict=True))
     if any(-1 in pair for pair in pairs):
         call.refuse("sums to a shape of symbolic sizes")
-    kept = [i + lead for i, (n, m) in enumerate(pairs) if m == 1 and n != 1]
-    return kept, list(range(lead))
+    broadcast = [i + lead for i, (n, m) in enumerate(pairs) if m == 1 and n != 1]
+    return broadcast, list(range(lead))
 
 
 def window_matrix(call: Call, like: Ref, axis: int, size: int, step: int, dilation: int

@@ -96,7 +96,7 @@ class GraphLayer(Layer):
         """Compute once what follows from constants alone, in each graph of its own."""
         scope = Scope(self._graph, self.table, self._plain)
         for graph in list(self._graph.walk()):
-            plain, kept = self._plain[id(graph)], []
+            plain, remaining = self._plain[id(graph)], []
             for node in graph.nodes:
                 names = [n for n in node.inputs if n]
                 folds = node.row is not None and node.row.folds
@@ -105,12 +105,12 @@ class GraphLayer(Layer):
                     or any(node.graphs())
                     or any(n not in plain for n in names)
                 ):
-                    kept.append(node)
+                    remaining.append(node)
                     continue
                 inputs = [plain[n] if n else None for n in node.inputs]
                 outputs = computed(node, scope, inputs)
                 plain.update(zip(node.outputs, outputs, strict=False))
-            graph.nodes = kept
+            graph.nodes = remaining
 
     @property
     def _output_names(self) -> list[str]:

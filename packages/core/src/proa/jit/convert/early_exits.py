@@ -74,8 +74,8 @@ class EarlyExits:
         """The statements but for what sets flags that nothing reads."""
         read = reads(body).union(*self.stops.values())
         flags = {n for n in bound(body) if n.startswith(_FLAGS)} - read
-        kept = [_WithoutFlags(flags).visit(node) for node in body]
-        return [node for node in kept if node is not None]
+        statements = [_WithoutFlags(flags).visit(node) for node in body]
+        return [node for node in statements if node is not None]
 
     # -- blocks -----------------------------------------------------------------------
     def _block(self, body: Sequence[ast.stmt], around: _Around) -> list[ast.stmt]:
@@ -179,8 +179,8 @@ class EarlyExits:
     def _flag(self, node: ast.stmt, around: _Around) -> list[ast.stmt]:
         if isinstance(node, ast.Return):
             value = node.value or ast.Constant(None)
-            kept = ast.Assign([ast.Name(RESULT, ast.Store())], value)
-            return [_like(node, kept), _like(node, _set(RETURNED, True))]
+            assign = ast.Assign([ast.Name(RESULT, ast.Store())], value)
+            return [_like(node, assign), _like(node, _set(RETURNED, True))]
         broke = isinstance(node, ast.Break)
         return [_like(node, _set(around.broke if broke else around.continued, True))]
 

@@ -465,8 +465,8 @@ def assert_(test: Function, message: Function | None = None) -> None:
     is_symbol = is_symbolic(said[0]) if said else False
     text = [] if is_symbol else said
 
-    def check(holds: Any, *values: Any) -> None:
-        if not holds:
+    def check(condition: Any, *values: Any) -> None:
+        if not condition:
             raise AssertionError(*values, *text)
 
     when_run(check, [value, *(said if is_symbol else [])])

@@ -43,15 +43,15 @@ _END = object()
 
 def cache(reader: Reader) -> Generator:
     """The samples of a reader, which is read once."""
-    kept: list[Any] = []
+    cached: list[Any] = []
     is_read = False
 
     def read() -> Iterator[Any]:
         nonlocal is_read
         if not is_read:
-            kept[:] = reader()
+            cached[:] = reader()
             is_read = True
-        yield from kept
+        yield from cached
 
     return read
 

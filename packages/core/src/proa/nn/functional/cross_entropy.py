@@ -86,11 +86,11 @@ def _hard(
         loss = ops.neg(ops.log(ops.where(ignored, one, picked)))
     if weight is None:
         return loss, None, flat
-    kept = ops.not_equal(flat, ignore_index)
-    safe = ops.where(kept, flat, ops.full_like(flat, value=0, dtype=flat.dtype))
+    is_valid = ops.not_equal(flat, ignore_index)
+    safe = ops.where(is_valid, flat, ops.full_like(flat, value=0, dtype=flat.dtype))
     factor = ops.mul(
         ops.gather(cast_if(weight, loss.dtype), safe),
-        ops.cast(kept, dtype=loss.dtype),
+        ops.cast(is_valid, dtype=loss.dtype),
     )
     return ops.mul(loss, factor), factor, flat
 
@@ -246,9 +246,9 @@ def nll_loss(
     loss = ops.neg(picked)
     factor = None
     if weight is not None:
-        kept = ops.not_equal(flat, ignore_index)
-        safe = ops.where(kept, flat, ops.full_like(flat, value=0, dtype=flat.dtype))
-        factor = ops.mul(ops.gather(weight, safe), ops.cast(kept, dtype=loss.dtype))
+        is_valid = ops.not_equal(flat, ignore_index)
+        safe = ops.where(is_valid, flat, ops.full_like(flat, value=0, dtype=flat.dtype))
+        factor = ops.mul(ops.gather(weight, safe), ops.cast(is_valid, dtype=loss.dtype))
         loss = ops.mul(loss, factor)
     if reduction == "mean":
         return _mean_of_valid(loss, factor, flat, ignore_index)

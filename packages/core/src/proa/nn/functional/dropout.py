@@ -97,11 +97,11 @@ def alpha_dropout(
     low = -1.6732632423543772 * 1.0507009873554805
     a = ((1 - p) * (1 + p * low**2)) ** -0.5
     seed, offset = next_key(x.size)
-    kept = ops.dropout(
+    mask = ops.dropout(
         ops.full_like(x, value=1, dtype=x.dtype),
         p=float(p), seed=seed, offset=offset, upscale=False,
     )  # fmt: skip
-    mixed = ops.add(ops.mul(x, kept), ops.scale(kept, scale=-low, bias=low))
+    mixed = ops.add(ops.mul(x, mask), ops.scale(mask, scale=-low, bias=low))
     result = ops.scale(mixed, scale=a, bias=-a * p * low)
     if (builder := static_builder()) is not None:
         builder.tested_as(result, x)

@@ -59,8 +59,8 @@ def _sparse_lookup(x: Tensor, weight: Tensor, pad: int) -> Tensor:
         if pad >= 0 and rows._is_symbolic:
             rows, values = _without(rows, values, pad)
         elif pad >= 0:
-            kept = np.flatnonzero(rows.numpy() != pad)
-            index = _core.from_numpy(kept)
+            unpadded = np.flatnonzero(rows.numpy() != pad)
+            index = _core.from_numpy(unpadded)
             rows, values = ops.gather(rows, index), ops.gather(values, index)
         gradient: Tensor = _core.row_sparse(rows, values, weight)
         return gradient
@@ -73,11 +73,11 @@ def _without(rows: Tensor, values: Tensor, pad: int) -> tuple[Tensor, Tensor]:
     """As many rows, without the row `pad`, if there are others: zeros are added to one
     of those instead, which leaves it as it is.
     """
-    kept = ops.not_equal(rows, pad)
-    other = ops.max(ops.where(kept, rows, -1), axis=[0], keepdim=True)
+    is_unpadded = ops.not_equal(rows, pad)
+    other = ops.max(ops.where(is_unpadded, rows, -1), axis=[0], keepdim=True)
     other = ops.where(ops.less_than(other, 0), pad, other)
-    along = ops.reshape(kept, shape=[-1] + [1] * (values.ndim - 1))
-    return ops.where(kept, rows, other), ops.where(along, values, 0.0)
+    along = ops.reshape(is_unpadded, shape=[-1] + [1] * (values.ndim - 1))
+    return ops.where(is_unpadded, rows, other), ops.where(along, values, 0.0)
 
 
 def one_hot(x: Tensor, num_classes: int | Tensor, name: str | None = None) -> Tensor:
@@ -97,5 +97,5 @@ def label_smooth(
         if label.shape[-1] == 0:
             raise ShapeError("label_smooth", "expected a class", label.shape)
         return ops.scale(label, scale=1.0 - epsilon, bias=epsilon / label.shape[-1])
-    kept = ops.scale(label, scale=1.0 - epsilon)
-    return ops.add(kept, ops.scale(prior_dist, scale=epsilon))
+    scaled = ops.scale(label, scale=1.0 - epsilon)
+    return ops.add(scaled, ops.scale(prior_dist, scale=epsilon))

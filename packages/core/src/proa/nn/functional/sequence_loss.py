@@ -37,8 +37,8 @@ def _extended(labels: Tensor, blank: int) -> tuple[Tensor, Tensor]:
 def _shifted(x: Tensor, by: int) -> Tensor:
     """(B, S) moved right by some places, _NEVER coming in."""
     size = x.shape[1]
-    kept = ops.slice(x, axes=[1], starts=[0], ends=[max(size - by, 0)], steps=[1])
-    return ops.pad(kept, low=[0, min(by, size)], high=[0, 0], value=_NEVER)
+    sliced = ops.slice(x, axes=[1], starts=[0], ends=[max(size - by, 0)], steps=[1])
+    return ops.pad(sliced, low=[0, min(by, size)], high=[0, 0], value=_NEVER)
 
 
 def _ends(alpha: Tensor, label_lengths: Tensor) -> Tensor:

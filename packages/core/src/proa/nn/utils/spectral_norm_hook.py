@@ -68,16 +68,16 @@ def spectral_norm(
         dim = 1 if kind == "Linear" or kind.endswith("Transpose") else 0
     dim = present_axis("spectral_norm", dim, w.ndim)
     del layer._parameters[name]
-    kept = derived_parameter(w.detach(), w.name, not w.stop_gradient)
-    layer.add_parameter(name + "_orig", kept)
+    original = derived_parameter(w.detach(), w.name, not w.stop_gradient)
+    layer.add_parameter(name + "_orig", original)
     rows = w.shape[dim]
     left = unit_vector(rows, w.dtype, eps)
     right = unit_vector(w.size // rows, w.dtype, eps)
-    vectors = iterated(kept, left, right, dim, 15, eps)
+    vectors = iterated(original, left, right, dim, 15, eps)
     for part, vector in zip("uv", vectors, strict=True):
         layer.register_buffer(f"{name}_{part}", vector)
     hook = _SpectralNorm(name, dim, n_power_iterations, eps)
     u, v = getattr(layer, name + "_u"), getattr(layer, name + "_v")
-    setattr(layer, name, spectral_scaled(kept, u, v, dim))
+    setattr(layer, name, spectral_scaled(original, u, v, dim))
     layer.register_forward_pre_hook(hook)
     return layer

@@ -64,9 +64,9 @@ class LossScaling:
         """
         if self._state is None:
             self._state = (
-                _kept("loss_scaling", "float32", self._first),
-                _kept("num_good_steps", "int32", 0.0),
-                _kept("num_bad_steps", "int32", 0.0),
+                _persistable("loss_scaling", "float32", self._first),
+                _persistable("num_good_steps", "int32", 0.0),
+                _persistable("num_bad_steps", "int32", 0.0),
             )
         return self._state
 
@@ -105,7 +105,7 @@ class LossScaling:
         bads[...] = ops.where(shrinks, 0, bad)
 
 
-def _kept(name: str, dtype: str, value: float) -> Tensor:
+def _persistable(name: str, dtype: str, value: float) -> Tensor:
     """A number of shape [1] that lasts from step to step."""
     kind = as_dtype(dtype)
     if (builder := static_builder()) is None:

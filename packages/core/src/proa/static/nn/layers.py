@@ -79,13 +79,13 @@ def fc(
         )
     total: Any = None
     for one, attr in zip(inputs, _attr_of_each(weight_attr, len(inputs)), strict=True):
-        kept = one.ndim - 1 if num_flatten_dims == -1 else num_flatten_dims
-        if not 1 <= kept < one.ndim:
+        first_axis = one.ndim - 1 if num_flatten_dims == -1 else num_flatten_dims
+        if not 1 <= first_axis < one.ndim:
             raise InvalidArgumentError(
                 f"[static.nn.fc] num_flatten_dims must be in [1, {one.ndim}) or -1, "
                 f"got {num_flatten_dims}"
             )
-        rows = ops.flatten(one, start_axis=kept, stop_axis=-1)
+        rows = ops.flatten(one, start_axis=first_axis, stop_axis=-1)
         width = known("fc", "axes to flatten", rows.shape[-1])
         weight = parameter_of(layer, [width, size], one.dtype, attr)
         product = ops.linear(rows, weight, None)

@@ -323,10 +323,10 @@ def _slots_present(x: Tensor, slot_dim: int) -> Tensor:
 
 
 def _sum_up(
-    decay: float, epsilon: float, kept: tuple[Any, ...], batch: tuple[Any, ...]
+    decay: float, epsilon: float, statistics: tuple[Any, ...], batch: tuple[Any, ...]
 ) -> None:
     """Record what adds a batch to the statistics, which copies for tests lack."""
-    (size, total, square), (counted, x, centred) = kept, batch
+    (size, total, square), (counted, x, centred) = statistics, batch
     with NoTape(), size.program.role("backward"):
         count = ops.sum(counted, axis=[0])
         squares = ops.sum(ops.mul(ops.square(centred), counted), axis=[0])

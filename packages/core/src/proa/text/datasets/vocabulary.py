@@ -27,9 +27,9 @@ def check_choice(
 
 def numbered(counts: Counter[Any], more_than: int, unknown: Any) -> dict[Any, int]:
     """Words that occur often enough, numbered from the most frequent, then unknown."""
-    kept = [word for word in counts if counts[word] > more_than and word != unknown]
-    kept.sort(key=lambda word: (-counts[word], _bytes(word)))
-    return {word: i for i, word in enumerate([*kept, unknown])}
+    frequent = [word for word in counts if counts[word] > more_than and word != unknown]
+    frequent.sort(key=lambda word: (-counts[word], _bytes(word)))
+    return {word: i for i, word in enumerate([*frequent, unknown])}
 
 
 def _bytes(word: str | bytes) -> bytes:

@@ -65,9 +65,9 @@ def nms(
             own = ops.gather(cast_if(category_idxs, "int64"), order, axis=0)
             valid = ops.equal(ops.unsqueeze(own, axis=[0]), wanted)
             lists = ops.gather(lists, ops.mul(ops.flatten(wanted), 0), axis=0)
-        kept = ops.box_suppress(lists, valid, threshold=float(iou_threshold))
-        kept = ops.any(kept, axis=[0])
-        indices = true_indices(kept)
+        selected = ops.box_suppress(lists, valid, threshold=float(iou_threshold))
+        selected = ops.any(selected, axis=[0])
+        indices = true_indices(selected)
         if order is not None:
             indices = ops.gather(order, indices, axis=0)
         return indices if top_k is None else first_entries(indices, top_k, axis=0)
@@ -172,9 +172,9 @@ def matrix_nms(
         decay = _decay(boxes, use_gaussian, gaussian_sigma)
         points = ops.mul(found.scores, cast_if(decay, scores.dtype))
         over = ops.greater_than(points, float(post_threshold))
-        kept = ops.logical_and(found.valid, over)
+        selected = ops.logical_and(found.valid, over)
         rows, counts, indices = collect_detections(
-            found, kept, points, keep_top_k, False
+            found, selected, points, keep_top_k, False
         )
     return (
         rows,

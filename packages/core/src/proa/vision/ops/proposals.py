@@ -97,25 +97,26 @@ def generate_proposals(
         )
         boxes = _moved(own, moves, scale, extra)
         boxes, fits_size = _within(boxes, img_size, max(min_size, 1.0), pixel_offset)
-        kept = fits_size
+        selected = fits_size
         if nms_thresh > 0:
             lists = widened(boxes, extra)
-            kept = ops.box_suppress(
-                lists, kept, threshold=float(nms_thresh), eta=float(eta)
+            selected = ops.box_suppress(
+                lists, selected, threshold=float(nms_thresh), eta=float(eta)
             )
             if post_nms_top_n > 0:
-                rank = ops.cumsum(ops.cast(kept, dtype="int64"), axis=1)
-                kept = ops.logical_and(kept, ops.less_equal(rank, post_nms_top_n))
+                rank = ops.cumsum(ops.cast(selected, dtype="int64"), axis=1)
+                is_best = ops.less_equal(rank, post_nms_top_n)
+                selected = ops.logical_and(selected, is_best)
         # An image without a box has one of zeros, at index 0.
         some = ops.any(fits_size, axis=[1], keepdim=True)
         first = ops.equal(ops.unsqueeze(iota(points, 1), axis=[0]), 0)
         lone = ops.logical_and(first, ops.logical_not(some))
-        kept = ops.logical_or(kept, lone)
+        selected = ops.logical_or(selected, lone)
         points = ops.where(some, points, 0.0)
         boxes = ops.where(ops.unsqueeze(some, axis=[2]), boxes, 0.0)
-        rows = true_indices(ops.flatten(kept))
+        rows = true_indices(ops.flatten(selected))
         flat = ops.flatten(boxes, start_axis=0, stop_axis=1)
-        counts = ops.sum(ops.cast(kept, dtype="int64"), axis=[1])
+        counts = ops.sum(ops.cast(selected, dtype="int64"), axis=[1])
         return (
             cast_if(ops.gather(flat, rows, axis=0), scores.dtype),
             ops.unsqueeze(ops.gather(ops.flatten(points), rows, axis=0), axis=[1]),

@@ -131,7 +131,7 @@ def yolo_box(
         score = ops.mul(
             ops.pow(score, 1.0 - iou_aware_factor), ops.pow(overlap, iou_aware_factor)
         )
-    kept = ops.cast_like(ops.greater_equal(score, float(conf_thresh)), score)
+    confident = ops.cast_like(ops.greater_equal(score, float(conf_thresh)), score)
     edge = [
         ops.unsqueeze(
             cast_if(ops.select(img_size, axis=1, index=1 - i), x.dtype), axis=[1, 2, 3]
@@ -148,11 +148,11 @@ def yolo_box(
             pair = [
                 ops.maximum(pair[0], 0.0), ops.minimum(pair[1], ops.sub(whole, 1.0)),
             ]  # fmt: skip
-        corners.append([_boxes_first(ops.mul(c, kept)) for c in pair])
+        corners.append([_boxes_first(ops.mul(c, confident)) for c in pair])
     boxes = ops.stack(*(c[i] for i in range(2) for c in corners), axis=-1)
     classes = ops.slice(p, axes=[2], starts=[5], ends=[5 + class_num], steps=[1])
     classes = ops.mul(
-        ops.sigmoid(classes), ops.unsqueeze(ops.mul(score, kept), axis=[2])
+        ops.sigmoid(classes), ops.unsqueeze(ops.mul(score, confident), axis=[2])
     )
     scores = ops.transpose(classes, perm=[0, 1, 3, 4, 2])
     return boxes, ops.flatten(scores, start_axis=1, stop_axis=3)

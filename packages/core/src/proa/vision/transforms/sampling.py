@@ -206,8 +206,8 @@ class _Pixels:
                 fill = ops.reshape(fill, shape=[-1, 1])
             seen = ops.where(to_tensor(self.inside), values, fill)
             return ops.reshape(seen, shape=[*self.img.shape[:-2], *self.size])
-        kept = np.where(self.inside[:, None], values, self.fill)
-        return kept.astype(self.img.dtype).reshape(*self.size, *self.img.shape[2:])
+        filled = np.where(self.inside[:, None], values, self.fill)
+        return filled.astype(self.img.dtype).reshape(*self.size, *self.img.shape[2:])
 
 
 def fill_values(fill: Any, img: Any, where: str) -> Array:

@@ -152,12 +152,12 @@ class _Lowering(Lowering):
 def live(nodes: list[OnnxNode], outputs: Sequence[Ref]) -> list[OnnxNode]:
     """The nodes that the outputs need."""
     needed = {ref.name for ref in outputs}
-    kept = []
+    live_nodes = []
     for node in reversed(nodes):
         if needed.intersection(node.outputs):
             needed |= node.reads()
-            kept.append(node)
-    return kept[::-1]
+            live_nodes.append(node)
+    return live_nodes[::-1]
 
 
 def written(program: Program, opset: int) -> Written:

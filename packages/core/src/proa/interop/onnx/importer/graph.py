@@ -164,11 +164,11 @@ def _narrow_constants(graph: Graph) -> dict[str, str]:
 
 def _hoist_constants(graph: Graph) -> None:
     """Let the arrays of `Constant` nodes be initializers."""
-    kept = []
+    remaining = []
     for node in graph.nodes:
         value = node.attributes.get("value")
         if node.op == "Constant" and not node.domain and value is not None:
             graph.initializers[node.outputs[0]] = value
         else:
-            kept.append(node)
-    graph.nodes = kept
+            remaining.append(node)
+    graph.nodes = remaining

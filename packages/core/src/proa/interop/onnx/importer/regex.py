@@ -321,7 +321,7 @@ class FullMatch:
             after: The next character; empty at the end.
         """
         edge = (before in _WORD and before != "") != (after in _WORD and after != "")
-        holds: dict[Test | str | None, bool] = {
+        matches: dict[Test | str | None, bool] = {
             None: True, "begin": not before, "end": not after, "edge": edge,
             "inner": not edge,
         }  # fmt: skip
@@ -333,7 +333,7 @@ class FullMatch:
                 continue
             found.add(state)
             test, following = self._states[state]
-            if holds.get(test, False):
+            if matches.get(test, False):
                 left += following
         return found
 

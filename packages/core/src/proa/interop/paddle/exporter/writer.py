@@ -137,9 +137,9 @@ class Writer(Target):
             for name in slot.arguments
         }
         for block in blocks:
-            kept = [v for v in block.vars if v.name in used]
+            used_vars = [v for v in block.vars if v.name in used]
             del block.vars[:]
-            block.vars.extend(kept)
+            block.vars.extend(used_vars)
         self.constants = {n: ref for n, ref in self.constants.items() if n in used}
         return self.message
 
@@ -148,14 +148,14 @@ def _keep_needed(block: Any) -> None:
     """Drop operators that write only variables of the block that nothing reads."""
     own = {v.name for v in block.vars}
     needed = {"fetch"}
-    kept = []
+    needed_ops = []
     for op in reversed(block.ops):
         written = {name for slot in op.outputs for name in slot.arguments}
         if op.type == "feed" or written & needed or written - own:
             needed.update(name for slot in op.inputs for name in slot.arguments)
-            kept.append(op)
+            needed_ops.append(op)
     del block.ops[:]
-    block.ops.extend(kept[::-1])
+    block.ops.extend(needed_ops[::-1])
 
 
 def _set(attribute: Any, value: Any) -> None:

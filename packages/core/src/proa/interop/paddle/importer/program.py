@@ -281,12 +281,12 @@ def _writes(op: Any) -> list[str]:
 
 def _needed(ops: list[Any], wanted: set[str]) -> list[Any]:
     """The operators from which variables follow."""
-    kept = []
+    needed = []
     for op in reversed(ops):
         if wanted.intersection(_writes(op)):
-            kept.append(op)
+            needed.append(op)
             wanted = wanted.union(_reads(op))
-    return kept[::-1]
+    return needed[::-1]
 
 
 def _unread(ops: list[Any], variables: dict[str, Any]) -> dict[str, int]:

@@ -157,8 +157,8 @@ class LSTMCell(_Cell):
         h, c = self.get_initial_states(inputs) if states is None else states
         mixed = self._mixed("gate", proa.concat([inputs, h], 1), 4)
         i, j, f, o = proa.split(mixed, 4, -1)
-        kept = proa.multiply(c, self._gate(proa.scale(f, 1.0, self._forget_bias)))
-        cell = proa.add(kept, proa.multiply(self._gate(i), self._output(j)))
+        remembered = proa.multiply(c, self._gate(proa.scale(f, 1.0, self._forget_bias)))
+        cell = proa.add(remembered, proa.multiply(self._gate(i), self._output(j)))
         hidden = proa.multiply(self._output(cell), self._gate(o))
         return hidden, [hidden, cell]
 

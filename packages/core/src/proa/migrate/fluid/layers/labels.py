@@ -231,9 +231,9 @@ def ctc_greedy_decoder(
         repeated = np.zeros(x.shape, bool)
         repeated[:, 1:] = x[:, 1:] == x[:, :-1]
         inside = np.arange(x.shape[1]) < n[:, None]
-        kept = inside & ~repeated & (x != blank)
-        order = np.argsort(~kept, axis=1, kind="stable")
-        found = kept.sum(1)
+        is_label = inside & ~repeated & (x != blank)
+        order = np.argsort(~is_label, axis=1, kind="stable")
+        found = is_label.sum(1)
         values = np.take_along_axis(x, order, 1)
         values[np.arange(x.shape[1]) >= found[:, None]] = padding_value
         return values.astype(np.int64), found.astype(np.int64)

@@ -156,14 +156,14 @@ def sigmoid_cross_entropy_with_logits(
         name: Has no meaning here.
         normalize: Whether to divide by the number of elements that are not ignored.
     """
-    kept = proa.cast(
+    mask = proa.cast(
         proa.not_equal(label, proa.full_like(label, ignore_index)), x.dtype
     )
     loss = proa.subtract(F.softplus(x), proa.multiply(x, label))
-    loss = proa.multiply(loss, kept)
+    loss = proa.multiply(loss, mask)
     if not normalize:
         return loss
-    count = proa.sum(kept)
+    count = proa.sum(mask)
     return proa.divide(loss, proa.maximum(count, proa.ones_like(count)))
 
 

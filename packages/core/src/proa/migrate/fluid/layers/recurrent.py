@@ -201,12 +201,12 @@ def gru_step(
     mixed = proa.add(x[:, : 2 * size], proa.matmul(h, weight[:, : 2 * size]))
     gates = activated(mixed, gate)
     u, r = gates[:, :size], gates[:, size:]
-    kept = proa.multiply(r, h)
-    own = proa.add(x[:, 2 * size :], proa.matmul(kept, weight[:, 2 * size :]))
+    reset = proa.multiply(r, h)
+    own = proa.add(x[:, 2 * size :], proa.matmul(reset, weight[:, 2 * size :]))
     c = activated(own, candidate)
     old, new = (h, c) if origin_mode else (c, h)  # u * old + (1 - u) * new
     hidden = proa.add(new, proa.multiply(u, proa.subtract(old, new)))
-    return hidden, kept, proa.concat([gates, c], 1)
+    return hidden, reset, proa.concat([gates, c], 1)
 
 
 def dynamic_gru(
@@ -299,6 +299,6 @@ def lstm_unit(
         name=name,
     )  # fmt: skip
     i, f, o, candidate = proa.split(mixed, 4, -1)
-    kept = proa.multiply(F.sigmoid(proa.scale(f, 1.0, forget_bias)), cell_t_prev)
-    cell = proa.add(kept, proa.multiply(F.sigmoid(i), proa.tanh(candidate)))
+    remembered = proa.multiply(F.sigmoid(proa.scale(f, 1.0, forget_bias)), cell_t_prev)
+    cell = proa.add(remembered, proa.multiply(F.sigmoid(i), proa.tanh(candidate)))
     return proa.multiply(F.sigmoid(o), proa.tanh(cell)), cell

@@ -167,10 +167,10 @@ def filter_by_instag(
         parts = given.parts() if isinstance(given, Rows) and is_lod else np.split(
             array, len(array))  # fmt: skip
         pairs = zip(parts, tags.parts(), strict=True)
-        kept = [own for own, marks in pairs if np.isin(marks, wanted).any()]
+        chosen = [own for own, marks in pairs if np.isin(marks, wanted).any()]
         empty = np.full((1, *array.shape[1:]), out_val_if_empty, array.dtype)
-        found = kept or [empty]
-        weight = np.full((len(found), 1), float(bool(kept)))
+        found = chosen or [empty]
+        weight = np.full((len(found), 1), float(bool(chosen)))
         lengths = [[len(own) for own in found]]
         return [Rows(np.concatenate(found), lengths), Rows(weight, [[1] * len(found)])]
 

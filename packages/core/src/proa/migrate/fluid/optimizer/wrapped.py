@@ -135,9 +135,9 @@ class ModelAverage(ReplacedParameters):
             )  # fmt: skip
             summed = ops.add(last, p.detach())
             shifted = ops.where(moves, ops.add(older, summed), older)
-            kept = ops.where(moves, 0.0, summed)
-            past[...] = ops.where(begins, ops.add(shifted, kept), past)
-            last[...] = ops.where(begins, 0.0, kept)
+            unmoved = ops.where(moves, 0.0, summed)
+            past[...] = ops.where(begins, ops.add(shifted, unmoved), past)
+            last[...] = ops.where(begins, 0.0, unmoved)
             older[...] = ops.where(begins, 0.0, shifted)
             self._names.append(p.name)
         before[...] = ops.where(begins, own, before)

@@ -59,8 +59,8 @@ def softmax_cross_entropy(
 
 @export_row("label_mask")
 def label_mask(c: Call, label: Ref, like: Ref, *, ignore_index: int) -> Ref:
-    kept = c.op("Not", c.op("Equal", label, c.number(ignore_index, label)))
-    return c.cast(unsqueeze(c, kept, [label.rank]), like.dtype)
+    is_label = c.op("Not", c.op("Equal", label, c.number(ignore_index, label)))
+    return c.cast(unsqueeze(c, is_label, [label.rank]), like.dtype)
 
 
 @export_row("label_scatter")
@@ -140,10 +140,10 @@ def attention(
         weights = Ref(weights.name, given, shape)
         weights = c.row("dropout", weights, p=p, seed=seed, offset=offset)
     y = c.op("Transpose", c.op("MatMul", weights, v), perm=list(_HEADS_FIRST))
-    return y, _kept(c, scores)
+    return y, _softmax_statistics(c, scores)
 
 
-def _kept(c: Call, scores: Ref) -> Ref:
+def _softmax_statistics(c: Call, scores: Ref) -> Ref:
     """The peak of each query's scores and the sum of exp(score - peak)."""
     wide = c.cast(scores, c.outputs[1].dtype)
     peak = reduce(c, "ReduceMax", wide, [3])

@@ -107,8 +107,10 @@ def recurrent(
     if lengths is not None:
         # After no step at all the states are the first ones.
         some = unsqueeze(c, c.op("Greater", lengths, c.const(0, "int32")), [1])
-        kept = [v for v in (h0, c0) if v is not None]
-        found[1:] = [where(c, some, v, k) for v, k in zip(found[1:], kept, strict=True)]
+        initial = [v for v in (h0, c0) if v is not None]
+        found[1:] = [
+            where(c, some, v, k) for v, k in zip(found[1:], initial, strict=True)
+        ]
     if cell != "lstm" and -1 not in c.outputs[2].shape:
         found.append(c.const(np.zeros(c.outputs[2].shape), xg.dtype))
     return found

@@ -119,8 +119,8 @@ def mean_grad(c: Call, dy: Ref, like: Ref, *, axis: Ints, keepdim: bool) -> Ref:
 
 @export_row("sum_to")
 def sum_to(c: Call, x: Ref, like: Ref) -> Ref:
-    kept, removed = summed_axes(c, x, like)
-    y = reduce(c, "ReduceSum", x, kept)
+    broadcast, removed = summed_axes(c, x, like)
+    y = reduce(c, "ReduceSum", x, broadcast)
     y = reduce(c, "ReduceSum", y, removed, keepdim=False)
     return c.op("Identity", y) if y is x else y
 

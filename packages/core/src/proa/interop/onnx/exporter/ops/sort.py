@@ -83,8 +83,8 @@ def dropout(c: Call, x: Ref, *, p: float, seed: int, offset: int, upscale: bool)
     if p == 1.0:
         return c.op("Mul", x, zero)
     dropped = c.op("Less", _chances(c, x), c.number(p, x))
-    kept = c.op("Div", x, c.number(1.0 - p, x)) if upscale else x
-    return where(c, dropped, zero, kept)
+    scaled = c.op("Div", x, c.number(1.0 - p, x)) if upscale else x
+    return where(c, dropped, zero, scaled)
 
 
 @export_row("det", since=11)

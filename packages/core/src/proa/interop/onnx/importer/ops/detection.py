@@ -36,14 +36,14 @@ def non_max_suppression(
     valid = ops.full_like(ranked, value=1, dtype="bool")
     if lowest is not None:
         valid = ranked > lowest
-    kept = ops.box_suppress(
+    selected = ops.box_suppress(
         ops.flatten(lists, start_axis=0, stop_axis=1),
         ops.flatten(valid, start_axis=0, stop_axis=1),
         threshold=float(call.number(overlap, 0.0)),
     )
-    rank = ops.cumsum(ops.cast(kept, dtype="int64"), axis=1)
-    kept = ops.logical_and(kept, rank <= (0 if limit is None else limit))
-    rows = true_indices(ops.flatten(kept))
+    rank = ops.cumsum(ops.cast(selected, dtype="int64"), axis=1)
+    selected = ops.logical_and(selected, rank <= (0 if limit is None else limit))
+    rows = true_indices(ops.flatten(selected))
     classes, count = (as_tensor(n) for n in scores.shape[1:])
     group = rows // count
     box = ops.gather(ops.flatten(order), rows, axis=0)

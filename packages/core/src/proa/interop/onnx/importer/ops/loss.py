@@ -13,14 +13,14 @@ from proa.interop.onnx.importer.table import onnx_op
 def _negative_log_likelihood(call: Call, x: Any, label: Any, weight: Any) -> Any:
     ignored = call.get("ignore_index")
     label = label.astype("int64")
-    kept = proa.ones_like(label).astype("bool")
+    is_valid = proa.ones_like(label).astype("bool")
     if ignored is not None:
-        kept = proa.not_equal(label, proa.full_like(label, ignored))
-        label = proa.where(kept, label, proa.zeros_like(label))
+        is_valid = proa.not_equal(label, proa.full_like(label, ignored))
+        label = proa.where(is_valid, label, proa.zeros_like(label))
     loss = -proa.squeeze(
         proa.take_along_axis(x, proa.unsqueeze(label, [1]), 1, False), [1]
     )
-    each = kept.astype(x.dtype)
+    each = is_valid.astype(x.dtype)
     if weight is not None:
         flat = proa.gather(weight, proa.reshape(label, [-1]), 0)
         each = each * proa.reshape(flat, label.shape)

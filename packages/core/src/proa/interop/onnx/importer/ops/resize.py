@@ -43,7 +43,7 @@ def resize(
 def _resize(call: Call, x: Any, scales: Any, sizes: Any, roi: Any, where: str) -> Any:
     axes = [a % x.ndim for a in call.get("axes", range(x.ndim))]
     if sizes:
-        sizes, scales = _kept_ratio(call, x, axes, sizes)
+        sizes, scales = _with_aspect_ratio(call, x, axes, sizes)
     for i, axis in enumerate(axes):
         n = x.shape[axis]
         size = sizes[i] if sizes else None
@@ -56,7 +56,7 @@ def _resize(call: Call, x: Any, scales: Any, sizes: Any, roi: Any, where: str) -
     return x
 
 
-def _kept_ratio(call: Call, x: Any, axes: list[int], sizes: Any) -> Any:
+def _with_aspect_ratio(call: Call, x: Any, axes: list[int], sizes: Any) -> Any:
     policy = call.get("keep_aspect_ratio_policy", "stretch")
     if policy == "stretch":
         return sizes, None

@@ -48,11 +48,11 @@ def _taps(at: Any, mode: str) -> list[tuple[Any, Any]]:
 def _inside(at: Any, n: int, padding: str, corners: bool) -> tuple[Any, Any]:
     """A place within an axis of n elements, and which ones were; None if all."""
     if padding == "zeros":
-        kept = proa.logical_and(
+        inside = proa.logical_and(
             proa.greater_equal(at, proa.zeros_like(at)),
             proa.less_equal(at, proa.full_like(at, n - 1)),
         )
-        return proa.clip(at, 0.0, n - 1.0), kept
+        return proa.clip(at, 0.0, n - 1.0), inside
     if padding == "reflection":
         low, span = (0.0, n - 1.0) if corners else (-0.5, float(n))
         span = max(span, 1.0)
@@ -86,9 +86,9 @@ def _by_taps(call: Call, x: Any, grid: Any, mode: str, padding: str) -> Any:
         index = sum(places[1:], places[0]).astype("int64")
         index = proa.expand(index, [batch, channels, index.shape[2]])
         value = proa.take_along_axis(flat, index, 2)
-        for _, kept, weight in taps:
+        for _, inside, weight in taps:
             value = value if weight is None else value * weight
-            if kept is not None:
-                value = value * kept.astype(value.dtype)
+            if inside is not None:
+                value = value * inside.astype(value.dtype)
         found = value if found is None else found + value
     return proa.reshape(found, [batch, channels, *outer])

@@ -72,13 +72,15 @@ def reshape(call: Call, x: Any, wanted: Any) -> Any:
     if call.get("allowzero", 0) and 0 in given:
         count = int(np.prod([n for n in given if n != -1]))
         return proa.zeros([n if n != -1 else count for n in given], x.dtype)
-    kept = [x.shape[i] if type(n) is int and n == 0 else n for i, n in enumerate(given)]
-    opened = [type(n) is SymbolicDim for n in kept]
-    if sum(opened) == 1 and -1 not in [n for n in kept if type(n) is int]:
-        kept = [-1 if o else n for n, o in zip(kept, opened, strict=True)]
+    sizes = [
+        x.shape[i] if type(n) is int and n == 0 else n for i, n in enumerate(given)
+    ]
+    opened = [type(n) is SymbolicDim for n in sizes]
+    if sum(opened) == 1 and -1 not in [n for n in sizes if type(n) is int]:
+        sizes = [-1 if o else n for n, o in zip(sizes, opened, strict=True)]
     if isinstance(x, np.ndarray):
-        return x.reshape(kept)
-    return proa.reshape(x, kept)
+        return x.reshape(sizes)
+    return proa.reshape(x, sizes)
 
 
 @onnx_op("Flatten")

@@ -70,12 +70,12 @@ def _transform(call: Call, x: Any, length: int | None, axis: int) -> Any:
     axis = axis % x.ndim
     (count,) = call.known([x.shape[axis]])
     size = 2 * (count - 1) if length is None else length
-    kept = min(count, size // 2 + 1)
-    x = proa.slice(x, [axis], [0], [kept])
-    rest = size - kept
+    bins = min(count, size // 2 + 1)
+    x = proa.slice(x, [axis], [0], [bins])
+    rest = size - bins
     if rest:
         have = proa.to_tensor(np.arange(rest, 0, -1))
-        if rest >= kept:
+        if rest >= bins:
             raise call.refuse(f"{count} numbers of a spectrum of {size}")
         mirror = proa.index_select(x, have, axis)
         sign = proa.to_tensor(np.array([1, -1], x.dtype.name))

@@ -280,7 +280,7 @@ def _taken(table: Array, at: Any) -> Any:
     return proa.reshape(found, [-1, at.shape[1], *table.shape[1:]])
 
 
-def _holds(forest: Forest, at: Any, x: Any) -> Any:
+def _is_true(forest: Forest, at: Any, x: Any) -> Any:
     """Whether each place's comparison holds for the features (b, trees)."""
     value = proa.take_along_axis(x, _taken(forest.features, at), 1)
     mode, split = _taken(forest.modes, at), _taken(forest.splits, at).astype(x.dtype)
@@ -303,7 +303,7 @@ def _scores(call: Call, forest: Forest, x: Any, how: str) -> Any:
     at = proa.zeros_like(x[:, :1]).astype("int64") + proa.to_tensor(forest.roots)
     for _ in range(_depth(call, forest)):
         below = [_taken(table, at) for table in forest.below]
-        at = proa.where(_holds(forest, at, x), below[1], below[0])
+        at = proa.where(_is_true(forest, at, x), below[1], below[0])
     leaf = _taken(forest.leaf, at)
     weight = _taken(forest.votes, leaf).astype(x.dtype)  # (b, trees, targets)
     if how in ("SUM", "AVERAGE"):

@@ -18,8 +18,8 @@ from proa.interop.paddle.exporter.table import export_row
 Ints = Sequence[int]
 
 
-def _where(c: Call, dy: Ref, kept: Ref) -> Ref:
-    return c.binary("elementwise_mul", dy, c.cast(kept, dy.dtype))
+def _where(c: Call, dy: Ref, mask: Ref) -> Ref:
+    return c.binary("elementwise_mul", dy, c.cast(mask, dy.dtype))
 
 
 def _zeros(c: Call, like: Ref, dtype: str) -> Ref:
@@ -29,8 +29,8 @@ def _zeros(c: Call, like: Ref, dtype: str) -> Ref:
 
 @export_row("relu_grad")
 def relu_grad(c: Call, dy: Ref, y: Ref) -> Ref:
-    kept = c.binary("greater_than", y, c.number(0.0, y), dtype="bool")
-    return _where(c, dy, kept)
+    mask = c.binary("greater_than", y, c.number(0.0, y), dtype="bool")
+    return _where(c, dy, mask)
 
 
 @export_row("clip_grad")
@@ -131,8 +131,8 @@ def gather_grad(c: Call, dy: Ref, index: Ref, like: Ref, *, axis: int) -> Ref:
 def embedding_grad(c: Call, ids: Ref, dy: Ref, like: Ref, *, padding_idx: int) -> Ref:
     if padding_idx >= 0:
         padding = c.number(padding_idx, ids)
-        kept = c.binary("not_equal", ids, padding, dtype="bool")
-        dy = _where(c, dy, c.unsqueeze(kept, [ids.rank]))
+        mask = c.binary("not_equal", ids, padding, dtype="bool")
+        dy = _where(c, dy, c.unsqueeze(mask, [ids.rank]))
     rows = c.reshape(dy, [-1, c.size(like, 1)])
     return _added_rows(c, _zeros(c, like, dy.dtype), c.reshape(ids, [-1]), rows)
 
@@ -196,5 +196,5 @@ def fake_quant_grad(c: Call, dy: Ref, x: Ref, scale: Ref, *, axis: int) -> Ref:
     one = scale.shape in ((), (1,))
     sizes = [-1 if i == axis % x.rank and not one else 1 for i in range(x.rank)]
     wide = c.reshape(c.unary("scale", scale, scale=127.0, bias=0.0), sizes)
-    kept = c.binary("less_equal", c.unary("abs", x), wide, dtype="bool")
-    return _where(c, dy, kept)
+    mask = c.binary("less_equal", c.unary("abs", x), wide, dtype="bool")
+    return _where(c, dy, mask)

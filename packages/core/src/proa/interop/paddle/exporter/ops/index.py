@@ -141,8 +141,8 @@ def nonzero(c: Call, x: Ref, *, count: int) -> Ref:
 def blend_rows(c: Call, x: Ref, index: Ref, weight: Ref) -> Ref:
     assert x.shape is not None and index.shape is not None
     outside = c.binary("less_than", index, c.number(0, index), dtype="bool")
-    kept = c.cast(c.unary("logical_not", outside), weight.dtype)
-    weight = c.binary("elementwise_mul", weight, kept)
+    inside = c.cast(c.unary("logical_not", outside), weight.dtype)
+    weight = c.binary("elementwise_mul", weight, inside)
     first = c.reshape(c.binary("elementwise_max", index, c.number(0, index)), [-1])
     rows = c.op("gather", {"X": x, "Index": first}, [-1, *x.shape[1:]], axis=0)
     rows = c.reshape(rows, [c.size(index, 0), c.size(index, 1), c.size(x, 1)])

@@ -18,8 +18,8 @@ def _hits(c: Call, label: Ref, classes: int | Ref, dtype: str, ignore: int) -> R
     found = c.binary("equal", c.unsqueeze(label, [label.rank]), numbers, dtype="bool")
     hits = c.cast(found, "float32")
     if 0 <= ignore < classes:
-        kept = c.const(np.arange(classes) != ignore, "float32")
-        hits = c.binary("elementwise_mul", hits, kept)
+        is_class = c.const(np.arange(classes) != ignore, "float32")
+        hits = c.binary("elementwise_mul", hits, is_class)
     return c.cast(hits, dtype)
 
 
@@ -40,8 +40,8 @@ def softmax_cross_entropy(
 @export_row("label_mask")
 def label_mask(c: Call, label: Ref, like: Ref, *, ignore_index: int) -> Ref:
     number = c.number(ignore_index, label)
-    kept = c.binary("not_equal", label, number, dtype="bool")
-    return c.cast(c.unsqueeze(kept, [label.rank]), like.dtype)
+    is_label = c.binary("not_equal", label, number, dtype="bool")
+    return c.cast(c.unsqueeze(is_label, [label.rank]), like.dtype)
 
 
 @export_row("label_scatter")
@@ -65,9 +65,9 @@ def masked(c: Call, x: Ref, mask: Ref | None, causal: bool) -> Ref:
     """Scores (.., queries, keys) under a mask."""
     if mask is not None and mask.dtype == "bool":
         # what is masked gets -1e9, whatever its score
-        kept = c.cast(mask, x.dtype)
-        x = c.binary("elementwise_mul", x, kept)
-        mask = scaled(c, kept, 1e9, -1e9)
+        attended = c.cast(mask, x.dtype)
+        x = c.binary("elementwise_mul", x, attended)
+        mask = scaled(c, attended, 1e9, -1e9)
     if mask is not None:
         x = c.binary("elementwise_add", x, c.cast(mask, x.dtype))
     if causal:  # zeros, and minus infinity

@@ -79,8 +79,8 @@ def quantize_affine(c: Call, x: Ref, scale: Ref, *, zero_point: int, low: int) -
         quotient = c.reshape(quotient, [])
     whole = c.row("round", quotient)
     moved = c.row("add", whole, float(zero_point)) if zero_point else whole
-    kept: Ref = c.row("clip", moved, min=float(low), max=127.0)
-    return replace(kept, whole=True)
+    clipped: Ref = c.row("clip", moved, min=float(low), max=127.0)
+    return replace(clipped, whole=True)
 
 
 @export_row("dequantize")

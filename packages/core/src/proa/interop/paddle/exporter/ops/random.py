@@ -72,6 +72,6 @@ def dropout(c: Call, x: Ref, *, p: float, seed: int, offset: int, upscale: bool)
         "fill_any_like", {"X": x}, x.shape, dtype="float32", value=1.0 - p,
         dtype_=CODES["float32"],
     )  # fmt: skip
-    kept = c.cast(c.unary("bernoulli", chances), x.dtype)
-    factor = scaled(c, kept, 1.0 / (1.0 - p)) if upscale else kept
+    mask = c.cast(c.unary("bernoulli", chances), x.dtype)
+    factor = scaled(c, mask, 1.0 / (1.0 - p)) if upscale else mask
     return c.binary("elementwise_mul", x, factor)

@@ -30,10 +30,10 @@ def reduce(c: Call, x: Ref, *, axis: Ints, keepdim: bool) -> Ref:
 @export_row("mean_last", "sum_last")
 def reduce_last(c: Call, x: Ref, *, axes: int) -> Ref:
     last = list(range(x.rank - axes, x.rank))
-    kept = len(c.outputs[0].shape) == x.rank
+    keepdim = len(c.outputs[0].shape) == x.rank
     name = c.name.removesuffix("_last")
     return c.op(
-        f"reduce_{name}", {"X": x}, c.outputs[0].shape, dim=last, keep_dim=kept,
+        f"reduce_{name}", {"X": x}, c.outputs[0].shape, dim=last, keep_dim=keepdim,
         reduce_all=axes == x.rank, in_dtype=-1, out_dtype=-1,
     )  # fmt: skip
 
@@ -59,14 +59,14 @@ def sum_axis(c: Call, x: Ref, *, axis: int) -> Ref:
 
 @export_row("sum_channels", "sum_leading")
 def sum_channels(c: Call, x: Ref) -> Ref:
-    kept = 1 if c.name == "sum_channels" else x.rank - 1
-    return added(c, x, [i for i in range(x.rank) if i != kept], False)
+    channel_axis = 1 if c.name == "sum_channels" else x.rank - 1
+    return added(c, x, [i for i in range(x.rank) if i != channel_axis], False)
 
 
 @export_row("sum_to")
 def sum_to(c: Call, x: Ref, like: Ref) -> Ref:
-    kept, removed = summed_axes(c, x, like)
-    return added(c, added(c, x, kept, True), removed, False)
+    broadcast, removed = summed_axes(c, x, like)
+    return added(c, added(c, x, broadcast, True), removed, False)
 
 
 @export_row("count_nonzero")

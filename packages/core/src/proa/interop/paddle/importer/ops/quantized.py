@@ -36,8 +36,8 @@ def _quantized(call: Call, x: Any, scale: Any, lowest: float = 0.0) -> Any:
     if limit == 127.0 and scale.size == 1 and call.get("round_type", 0) == 0:
         # As ONNX's QuantizeLinear, of which predictors make one operator of int8.
         whole = proa.round(x / (proa.reshape(scale, []) / limit))
-        kept = proa.clip(whole, lowest or -limit, limit).astype("int8")
-        return kept.astype("int32").astype(x.dtype)
+        quantized = proa.clip(whole, lowest or -limit, limit).astype("int8")
+        return quantized.astype("int32").astype(x.dtype)
     found = _rounded(call, x * (limit / scale))
     return proa.clip(found, lowest or -limit, limit)
 

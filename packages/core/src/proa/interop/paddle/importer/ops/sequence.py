@@ -119,16 +119,16 @@ def sequence_erase(call: Call, x: Any, levels: list[Any]) -> Any:
     """Ids without those that are among tokens."""
     own = sequences_of(call, x, levels)
     flat = proa.reshape(x, [-1])
-    kept = ops.full_like(flat, value=1, dtype="int64")
+    mask = ops.full_like(flat, value=1, dtype="int64")
     for token in call.get("tokens") or ():
-        kept = kept * (flat != token).astype("int64")
-    lengths = reductions.summed(kept, own)
+        mask = mask * (flat != token).astype("int64")
+    lengths = reductions.summed(mask, own)
     total = ops.sum(lengths)
     numbers = counted(total)
     # An id that is left takes the place after those before it, another one the last.
-    place = ops.where(kept > 0, ops.cumsum(kept, axis=0) - 1, total)
+    place = ops.where(mask > 0, ops.cumsum(mask, axis=0) - 1, total)
     blank = zeros([numbers.shape[0] + 1], "int64")
-    rows = row_numbers_of(flat) * kept
+    rows = row_numbers_of(flat) * mask
     index = ops.scatter_nd_like(rows, ops.unsqueeze(place, axis=[1]), blank)
     left = ops.gather(x, ops.gather(index, numbers, axis=0), axis=0)
     return left, [*own.levels[:-1], lengths]

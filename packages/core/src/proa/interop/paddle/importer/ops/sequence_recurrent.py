@@ -58,12 +58,12 @@ def _scanned(
         now, before = held[:count], held[count:]
         lives = ops.gather(mask, t, axis=0)
         new = step(ops.gather(wide, t, axis=0), *now)
-        kept = [ops.where(lives, a, b) for a, b in zip(new, now, strict=True)]
+        next_states = [ops.where(lives, a, b) for a, b in zip(new, now, strict=True)]
         grown = [
             ops.concat(rows, ops.unsqueeze(h, axis=[0]), axis=0)
-            for rows, h in zip(before, kept, strict=True)
+            for rows, h in zip(before, next_states, strict=True)
         ]
-        return [ops.add(t, 1), *kept, *grown]
+        return [ops.add(t, 1), *next_states, *grown]
 
     none = [zeros([0, own.count, int(h.shape[-1])], h.dtype) for h in states]
     begin = ops.full_like(end, value=0, dtype="int64")

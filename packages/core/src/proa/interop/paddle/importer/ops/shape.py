@@ -39,11 +39,13 @@ def reshape(call: Call, x: Any, wanted: Any, each: list[Any]) -> Any:
 
 def reshaped(x: Any, given: list[Any]) -> Any:
     """x with a shape where 0 is x's own size, and one size may be -1."""
-    kept = [x.shape[i] if type(n) is int and n == 0 else n for i, n in enumerate(given)]
-    opened = [type(n) is SymbolicDim for n in kept]
-    if sum(opened) == 1 and -1 not in [n for n in kept if type(n) is int]:
-        kept = [-1 if o else n for n, o in zip(kept, opened, strict=True)]
-    return proa.reshape(x, kept)
+    sizes = [
+        x.shape[i] if type(n) is int and n == 0 else n for i, n in enumerate(given)
+    ]
+    opened = [type(n) is SymbolicDim for n in sizes]
+    if sum(opened) == 1 and -1 not in [n for n in sizes if type(n) is int]:
+        sizes = [-1 if o else n for n, o in zip(sizes, opened, strict=True)]
+    return proa.reshape(x, sizes)
 
 
 @paddle_op("transpose", "transpose2")

@@ -58,16 +58,16 @@ def suppressed(
     """Which boxes (n, 4), the best first, overlap with none before by more than the
     threshold, which falls by the factor eta after each as long as it is over 0.5.
     """
-    kept: list[int] = []
+    selected: list[int] = []
     for i in range(len(boxes)):
-        if kept:
-            found = overlaps(boxes[i : i + 1], boxes[kept], extra)
+        if selected:
+            found = overlaps(boxes[i : i + 1], boxes[selected], extra)
             if found.max() > threshold:
                 continue
-        kept.append(i)
+        selected.append(i)
         if eta < 1 and threshold > 0.5:
             threshold *= eta
-    return kept
+    return selected
 
 
 def polygon_overlap(x: Array, y: Array) -> float:

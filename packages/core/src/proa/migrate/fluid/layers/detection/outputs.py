@@ -40,15 +40,15 @@ def _in_order(scores: Array, threshold: float, top_k: int) -> Array:
 
 
 def _suppressed_polygons(polygons: Array, threshold: float, eta: float) -> list[int]:
-    kept: list[int] = []
+    selected: list[int] = []
     corners = polygons.reshape(len(polygons), -1, 2)
     for i, polygon in enumerate(corners):
-        if any(polygon_overlap(polygon, corners[k]) > threshold for k in kept):
+        if any(polygon_overlap(polygon, corners[k]) > threshold for k in selected):
             continue
-        kept.append(i)
+        selected.append(i)
         if eta < 1 and threshold > 0.5:
             threshold *= eta
-    return kept
+    return selected
 
 
 def _best(found: Chosen, keep_top_k: int) -> Chosen:
@@ -102,10 +102,10 @@ def multiclass_nms(
     def of_class(boxes: Array, score: Array) -> list[int]:
         order = _in_order(score, score_threshold, nms_top_k)
         if boxes.shape[1] == 4:
-            kept = suppressed(boxes[order], nms_threshold, nms_eta, extra)
+            selected = suppressed(boxes[order], nms_threshold, nms_eta, extra)
         else:
-            kept = _suppressed_polygons(boxes[order], nms_threshold, nms_eta)
-        return [int(i) for i in order[kept]]
+            selected = _suppressed_polygons(boxes[order], nms_threshold, nms_eta)
+        return [int(i) for i in order[selected]]
 
     def of_image(boxes: Array, score: Array, by_row: bool) -> Array:
         chosen: Chosen = []
@@ -113,8 +113,10 @@ def multiclass_nms(
             if label == background_label:
                 continue
             own = score[:, label] if by_row else score[label]
-            kept = of_class(boxes[:, label] if by_row else boxes, own)
-            chosen += [(label, own[i], i) for i in (sorted(kept) if by_row else kept)]
+            selected = of_class(boxes[:, label] if by_row else boxes, own)
+            chosen += [
+                (label, own[i], i) for i in (sorted(selected) if by_row else selected)
+            ]
         chosen = _best(chosen, keep_top_k)
         if by_row:
             chosen.sort(key=lambda each: (each[0], each[2]))
@@ -213,10 +215,10 @@ def locality_aware_nms(
             merged, sums = _merged(boxes[0], own, overlap, nms_threshold)
             order = _in_order(sums, score_threshold, nms_top_k)
             if merged.shape[1] == 4:
-                kept = suppressed(merged[order], nms_threshold, nms_eta, extra)
+                selected = suppressed(merged[order], nms_threshold, nms_eta, extra)
             else:
-                kept = _suppressed_polygons(merged[order], nms_threshold, nms_eta)
-            chosen += [(label, sums[i], merged[i]) for i in order[kept]]
+                selected = _suppressed_polygons(merged[order], nms_threshold, nms_eta)
+            chosen += [(label, sums[i], merged[i]) for i in order[selected]]
         if 0 <= keep_top_k < len(chosen):
             chosen = sorted(chosen, key=lambda each: -each[1])[:keep_top_k]
             chosen.sort(key=lambda each: each[0])
@@ -234,7 +236,7 @@ def _merged(
     """Runs of boxes that overlap with the one before by more than the limit, as one."""
     found, sums = boxes.copy(), scores.copy()
     at, begun = 0, False
-    kept = []
+    merged = []
     for i in range(len(boxes)):
         if begun and overlap(found[i], found[at]) > limit:
             total = sums[i] + sums[at]
@@ -242,10 +244,10 @@ def _merged(
             sums[at] = total
             continue
         if begun:
-            kept.append(at)
+            merged.append(at)
         at, begun = i, True
-    kept += [at] if begun else []
-    return found[kept], sums[kept]
+    merged += [at] if begun else []
+    return found[merged], sums[merged]
 
 
 def retinanet_detection_output(
@@ -291,8 +293,8 @@ def retinanet_detection_output(
         for label in sorted(by_class):
             whole = np.asarray(by_class[label], "float32")
             whole = whole[np.argsort(-whole[:, 4], kind="stable")]
-            kept = suppressed(whole[:, :4], nms_threshold, nms_eta, 1.0)
-            lines += [[label + 1, whole[k, 4], *whole[k, :4]] for k in kept]
+            selected = suppressed(whole[:, :4], nms_threshold, nms_eta, 1.0)
+            lines += [[label + 1, whole[k, 4], *whole[k, :4]] for k in selected]
         lines = sorted(lines, key=lambda line: -line[1])[:keep_top_k]
         return np.asarray(lines, "float32").reshape(-1, 6)
 

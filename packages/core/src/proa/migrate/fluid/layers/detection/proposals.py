@@ -71,10 +71,10 @@ def generate_proposals(
         size = result[:, 2:] - result[:, :2]
         middle = result[:, :2] + (size + 1) / 2
         large = (size / info[2] + 1 >= smallest).all(1)
-        (kept,) = np.nonzero(large & (middle <= info[1::-1]).all(1))
-        if not len(kept):
+        (valid,) = np.nonzero(large & (middle <= info[1::-1]).all(1))
+        if not len(valid):
             return np.zeros((1, 4), box.dtype), np.zeros(1, box.dtype)
-        result, own = result[kept], score[order][kept]
+        result, own = result[valid], score[order][valid]
         if nms_thresh > 0:
             chosen = suppressed(result, nms_thresh, eta, 1.0)
             chosen = chosen[:post_nms_top_n] if post_nms_top_n > 0 else chosen

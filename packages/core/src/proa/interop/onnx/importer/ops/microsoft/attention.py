@@ -68,17 +68,17 @@ def padding_bias(call: Call, mask: Any, k: Any) -> Any:
         limits = [proa.reshape(mask, [-1, 1]).astype("int64")]
         if batch != mask.shape[0]:
             limits = proa.split(limits[0], 2, 0)
-        kept = proa.less_than(at, limits[0])
+        attended = proa.less_than(at, limits[0])
         if len(limits) == 2:
-            kept = proa.logical_and(kept, proa.greater_equal(at, limits[1]))
+            attended = proa.logical_and(attended, proa.greater_equal(at, limits[1]))
     else:
-        kept = proa.not_equal(mask, proa.zeros_like(mask))
-    if kept.ndim == 2:
-        kept = proa.unsqueeze(kept, [1, 2])
-    elif kept.ndim == 3:
-        kept = proa.unsqueeze(kept, [1])
-    zero = proa.zeros(kept.shape, dtype)
-    return proa.where(kept, zero, proa.full_like(zero, filter_value))
+        attended = proa.not_equal(mask, proa.zeros_like(mask))
+    if attended.ndim == 2:
+        attended = proa.unsqueeze(attended, [1, 2])
+    elif attended.ndim == 3:
+        attended = proa.unsqueeze(attended, [1])
+    zero = proa.zeros(attended.shape, dtype)
+    return proa.where(attended, zero, proa.full_like(zero, filter_value))
 
 
 def total(*biases: Any) -> Any:
