@@ -152,8 +152,8 @@ bool for_all(PyObject* list, F visit) {
 
 PyObject* hold_no_grads(PyObject*, PyObject* list) {
   return guarded([&] {
-    const auto holds_none = [](TensorImpl* x) { return x->extras == nullptr || !x->extras->grad; };
-    return PyBool_FromLong(for_all(list, holds_none));
+    const auto has_no_grad = [](TensorImpl* x) { return x->extras == nullptr || !x->extras->grad; };
+    return PyBool_FromLong(for_all(list, has_no_grad));
   });
 }
 

@@ -384,7 +384,7 @@ PyObject* become(PyObject* self, PyObject* other) {
                   "no_grad, got a leaf of shape " +
                       shape_text(to.view));
     }
-    const Tensor kept = share(other);
+    const Tensor retained = share(other);
     if (from.grad_fn != nullptr) from.grad_fn->retain();
     if (to.grad_fn != nullptr) to.grad_fn->drop();
     to.grad_fn = from.grad_fn;

@@ -111,7 +111,7 @@ struct Session {
   std::string folder, in_progress;
   std::vector<Bytes> corpus;
   Coverage coverage;
-  long counts[5] = {}, total = 0, kept = 0;
+  long counts[5] = {}, total = 0, added = 0;
 
   void attempt(const Bytes& bytes) {
     int stage = proa::fuzz::try_model(bytes.data(), bytes.size());
@@ -133,14 +133,14 @@ struct Session {
     if (!coverage.take() || bytes.size() > kMaxBytes) return;
     write(folder + "/" + name_of(bytes), bytes);
     corpus.push_back(bytes);
-    ++kept;
+    ++added;
   }
   void report(double seconds) const {
     printf(
         "%ld files in %.0f s: %ld refused, %ld not bound, %ld not planned, %ld planned, %ld run; "
         "%zu edges, %zu files in the corpus, %ld of them new\n",
         total, seconds, counts[0], counts[1], counts[2], counts[3], counts[4], coverage.edges,
-        corpus.size(), kept);
+        corpus.size(), added);
     fflush(stdout);
   }
 };

@@ -35,7 +35,7 @@ class Memory {
   Memory& operator=(const Memory&) = delete;
   void* data() const { return data_; }
   size_t size() const { return size_; }
-  bool holds(const void* p) const {
+  bool contains(const void* p) const {
     const auto at = reinterpret_cast<uintptr_t>(p), first = reinterpret_cast<uintptr_t>(data_);
     return at >= first && at < first + size_;
   }
@@ -113,7 +113,7 @@ void test_buffers_have_no_address_before_they_are_placed() {
         "an output has no address before the plan is placed");
   const Memory arena(plan.arena_size());
   plan.place(arena.data());
-  check(arena.holds(plan.output(0).data) && arena.holds(plan.output(1).data),
+  check(arena.contains(plan.output(0).data) && arena.contains(plan.output(1).data),
         "an output is in the arena");
 }
 

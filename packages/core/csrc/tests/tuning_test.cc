@@ -18,8 +18,8 @@ namespace {
 
 constexpr Caches kProfiles[] = {Caches::kSmall, Caches::kLarge};
 
-void expect(bool holds, const char* what) {
-  if (holds) return;
+void expect(bool condition, const char* what) {
+  if (condition) return;
   printf("FAIL %s\n", what);
   ++failures;
 }

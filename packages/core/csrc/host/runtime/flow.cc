@@ -81,8 +81,8 @@ class NodeReader {
   }
 
  private:
-  void expect(bool holds, const char* what, Status status = Status::kBadModel) const {
-    if (holds) return;
+  void expect(bool condition, const char* what, Status status = Status::kBadModel) const {
+    if (condition) return;
     throw EngineError(status, std::string("[Engine] expected that ") + what + ", got " + text_);
   }
 

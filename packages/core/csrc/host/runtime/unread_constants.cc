@@ -25,7 +25,7 @@ UnreadConstants::UnreadConstants(const Prepared& prepared, WeightBytes bytes)
 void UnreadConstants::count_readers() {
   const ModelView& model = prepared_.model();
   const auto keep = [this](uint32_t id) {
-    if (id < constants_.size()) constants_[id].kept = true;
+    if (id < constants_.size()) constants_[id].read_unpacked = true;
   };
   for (uint32_t i = 0; i < prepared_.node_count(); ++i) {
     const NodeRecord& node = model.node(i);
@@ -40,7 +40,7 @@ void UnreadConstants::count_readers() {
     }
   }
   for (uint32_t i = 0; i < model.output_count(); ++i) keep(model.output_value(i));
-  for (Constant& c : constants_) c.kept = c.kept || c.readers == 0;
+  for (Constant& c : constants_) c.read_unpacked = c.read_unpacked || c.readers == 0;
 }
 
 // Constants may share memory: a folded view, or tensors of a file that overlap.
@@ -53,7 +53,8 @@ void UnreadConstants::keep_overlapping() {
   for (size_t i = 1; i < order.size(); ++i) {
     if (i == 1) furthest = order[0];
     Constant &before = constants_[furthest], &c = constants_[order[i]];
-    if (c.size > 0 && c.data < before.data + before.size) before.kept = c.kept = true;
+    if (c.size > 0 && c.data < before.data + before.size)
+      before.read_unpacked = c.read_unpacked = true;
     if (c.data + c.size > before.data + before.size) furthest = order[i];
   }
 }
@@ -80,7 +81,7 @@ void UnreadConstants::packed(uint32_t i) {
   const uint32_t id = model.inputs(model.node(i))[prepared_.node(i).op->pack_input];
   if (id >= constants_.size()) return;  // a view of constants
   Constant& c = constants_[id];
-  if (--c.readers > 0 || c.kept) return;
+  if (--c.readers > 0 || c.read_unpacked) return;
   const auto* first = static_cast<const uint8_t*>(bytes_.data);
   if (c.data >= first && c.data + c.size <= first + bytes_.size) drop(c.data, c.data + c.size);
 }
@@ -97,7 +98,7 @@ void UnreadConstants::drop(const uint8_t* from, const uint8_t* to) const {
 std::vector<uint32_t> UnreadConstants::ids() const {
   std::vector<uint32_t> ids;
   for (uint32_t id = 0; id < constants_.size(); ++id)
-    if (!constants_[id].kept) ids.push_back(id);
+    if (!constants_[id].read_unpacked) ids.push_back(id);
   return ids;
 }
 

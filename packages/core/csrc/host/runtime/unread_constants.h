@@ -19,7 +19,7 @@ class UnreadConstants {
   void packed(uint32_t i);
   /// Whether one node packs the constant, and none reads it otherwise.
   bool is_packed_once(uint32_t id) const {
-    return !constants_[id].kept && constants_[id].readers == 1;
+    return !constants_[id].read_unpacked && constants_[id].readers == 1;
   }
   uint32_t count() const { return static_cast<uint32_t>(constants_.size()); }
   /// Indices of the constants that no kernel reads once all nodes are packed.
@@ -29,8 +29,8 @@ class UnreadConstants {
   struct Constant {
     const uint8_t* data;
     size_t size;
-    uint32_t readers = 0;  // nodes that are still to be packed
-    bool kept = false;     // a kernel or an overlapping constant reads the unpacked data
+    uint32_t readers = 0;        // nodes that are still to be packed
+    bool read_unpacked = false;  // a kernel or an overlapping constant reads the unpacked data
   };
   void count_readers();
   void keep_overlapping();

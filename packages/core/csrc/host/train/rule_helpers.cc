@@ -18,9 +18,9 @@ int64_t size_along(const Tensor& x, int64_t axis) {
 // Numbers 1, 2, ... along an axis of x, whose size a recorded program does not know.
 Tensor counted_along(const Tensor& x, int64_t axis) {
   Tensor line = x;
-  const int kept = static_cast<int>(axis < 0 ? axis + x.view().rank : axis);
+  const int dim = static_cast<int>(axis < 0 ? axis + x.view().rank : axis);
   for (int a = x.view().rank - 1; a >= 0; --a) {
-    if (a != kept) line = ops::select(line, a, 0);
+    if (a != dim) line = ops::select(line, a, 0);
   }
   Scalar one;
   one.is_int = 1;

@@ -119,9 +119,9 @@ Tensor empty(DType dtype, const int64_t* shape, int rank) {
 Tensor detach(const Tensor& x) {
   TensorImpl* impl = TensorImpl::create();
   impl->view = x->view;
-  constexpr int kKept =
+  constexpr int kCopiedFlags =
       TensorImpl::kContiguous | TensorImpl::kWeak | TensorImpl::kSymbolic | TensorImpl::kRowSparse;
-  impl->flags = static_cast<uint16_t>((x->flags & kKept) | TensorImpl::kStopGradient);
+  impl->flags = static_cast<uint16_t>((x->flags & kCopiedFlags) | TensorImpl::kStopGradient);
   if (x->has(TensorImpl::kSymbolic) && x->extras != nullptr) {
     impl->extra().handle = x->extras->handle;
   }

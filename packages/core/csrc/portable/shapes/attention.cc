@@ -89,7 +89,7 @@ Status shape_attention_int8(const Call& c) {
 }
 
 Status shape_attention_grad(const Call& c) {
-  const View &dy = c.in[0], &q = c.in[1], &y = c.in[4], &kept = c.in[5];
+  const View &dy = c.in[0], &q = c.in[1], &y = c.in[4], &statistics = c.in[5];
   View scores;
   PROA_TRY(check_heads(c, 1, &scores));
   PROA_TRY(check_mask(c, 6, scores, q.dtype));
@@ -105,9 +105,9 @@ Status shape_attention_grad(const Call& c) {
               dtype_of(c, 4), dtype_of(c, 0));
   PROA_EXPECT(c, same_shape(y, expected[0]) && same_shape(dy, y), "y and dy of the result's shape",
               named("result.shape", expected[0]), shape_of(c, 4), shape_of(c, 0));
-  PROA_EXPECT(c, same_shape(kept, expected[1]), "the statistics of the forward operator",
+  PROA_EXPECT(c, same_shape(statistics, expected[1]), "the statistics of the forward operator",
               named("expected.shape", expected[1]), shape_of(c, 5));
-  PROA_EXPECT(c, kept.dtype == (low ? DType::kF32 : q.dtype),
+  PROA_EXPECT(c, statistics.dtype == (low ? DType::kF32 : q.dtype),
               "the statistics of the forward operator", dtype_of(c, 5));
   for (int i = 0; i < 3; ++i) copy_shape(c.in[1 + i], &c.out[i]);
   return Status::kOk;

@@ -9,7 +9,7 @@ namespace {
 /// Gates of a cell, and how much of each hidden unit is kept for the gradient, in the order of
 /// the attribute's choices.
 struct CellSize {
-  int64_t gates, kept;
+  int64_t gates, reserved;
 };
 constexpr CellSize kCells[] = {{1, 0}, {1, 0}, {4, 5}, {3, 4}};
 constexpr int64_t kLstm = 2;
@@ -111,7 +111,7 @@ Status shape_recurrent(const Call& c) {
   PROA_TRY(check_steps(c, batch, gates));
   PROA_TRY(check_gates(c, 4, gates));
   sequence(c, 0, batch, hidden);
-  sequence(c, 3, batch, times(size.kept, hidden));
+  sequence(c, 3, batch, times(size.reserved, hidden));
   matrix(&c.out[1], batch, hidden);
   matrix(&c.out[2], batch, cell == kLstm ? hidden : 0);
   return Status::kOk;
@@ -159,7 +159,7 @@ Status shape_recurrent_grad(const Call& c) {
               named("batch", batch), named("hidden", hidden));
   const bool fits = may_equal(reserve.shape[0], dy.shape[0]) &&
                     may_equal(reserve.shape[1], batch) &&
-                    may_equal(reserve.shape[2], times(size.kept, hidden));
+                    may_equal(reserve.shape[2], times(size.reserved, hidden));
   PROA_EXPECT(c, fits, "the reserve of the forward operator", shape_of(c, 4), shape_of(c, 0),
               named("hidden", hidden));
   for (int i = 1; i < 6; ++i) {

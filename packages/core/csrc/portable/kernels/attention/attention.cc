@@ -183,11 +183,11 @@ struct Attention {
 
   /// Peak and sum of a row, for the gradient.
   void keep(int64_t head, int64_t query, C peak, C total) const {
-    const View& kept = c.out[1];
-    C* const to = kept.as<C>() + head / shape.heads * kept.stride[0] +
-                  head % shape.heads * kept.stride[1] + query * kept.stride[2];
+    const View& statistics = c.out[1];
+    C* const to = statistics.as<C>() + head / shape.heads * statistics.stride[0] +
+                  head % shape.heads * statistics.stride[1] + query * statistics.stride[2];
     to[0] = peak;
-    to[kept.stride[3]] = total;
+    to[statistics.stride[3]] = total;
   }
 
   void run() const {

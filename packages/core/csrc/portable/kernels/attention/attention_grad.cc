@@ -84,7 +84,7 @@ void clear(C* p, int64_t n) {
 template <class T>
 struct AttentionGrad {
   using C = typename T::Sum;
-  const Call& c;  // dy, q, k, v, y, kept, mask -> dq, dk, dv
+  const Call& c;  // dy, q, k, v, y, statistics, mask -> dq, dk, dv
   AttentionShape shape;
   Scoring<C> scoring;
   Dropout dropout;
@@ -107,12 +107,12 @@ struct AttentionGrad {
       T::pack_steps(q, 0, shape.queries, shape.width, w.query_steps);
       T::pack_steps(dy, 0, shape.queries, shape.value_width, w.dy_steps);
     }
-    const View& kept = c.in[5];
-    const C* from =
-        kept.as<C>() + head / shape.heads * kept.stride[0] + head % shape.heads * kept.stride[1];
-    for (int64_t i = 0; i < shape.queries; ++i, from += kept.stride[2]) {
+    const View& statistics = c.in[5];
+    const C* from = statistics.as<C>() + head / shape.heads * statistics.stride[0] +
+                    head % shape.heads * statistics.stride[1];
+    for (int64_t i = 0; i < shape.queries; ++i, from += statistics.stride[2]) {
       w.peak[i] = from[0];
-      w.inverse[i] = 1 / from[kept.stride[3]];
+      w.inverse[i] = 1 / from[statistics.stride[3]];
       widen(y.at(i), y.dtype, y.step, shape.value_width, w.row);
       widen(dy.at(i), dy.dtype, dy.step, shape.value_width, w.dy_row);
       w.dot[i] = dot_of_rows(w.row, w.dy_row, shape.value_width);

@@ -38,7 +38,7 @@ void masked(const Call& c, bool causal) {
 }
 
 template <class C>
-void kept(const Call& c, bool causal) {
+void zero_masked(const Call& c, bool causal) {
   map_scores<C>(c, causal,
                 [](const Scoring<C>& scoring, C* values, int64_t head, int64_t query, int64_t first,
                    int64_t n) {
@@ -65,9 +65,9 @@ Status mask_scores(const Call& c) {
 Status keep_scores(const Call& c) {
   const bool causal = c.attr<KeepScoresAttrs>().causal != 0;
   if (is_double(c.in[0].dtype))
-    kept<double>(c, causal);
+    zero_masked<double>(c, causal);
   else
-    kept<float>(c, causal);
+    zero_masked<float>(c, causal);
   return Status::kOk;
 }
 

@@ -128,13 +128,13 @@ struct Dropout {
     constexpr int64_t kWords = 4 * kPhiloxCounters;
     alignas(64) uint32_t words[kWords];
     const float limit = static_cast<float>(p);
-    const C kept = static_cast<C>(factor());
+    const C scale = static_cast<C>(factor());
     for (int64_t i = 0; i < n;) {
       const int64_t begin = (first + i) / kWords * kWords, skip = first + i - begin;
       philox_words(seed, offset, begin / 4, words);
       const int64_t some = min(kWords - skip, n - i);
       for (int64_t k = 0; k < some; ++k)
-        to[i + k] = unit_float(words[skip + k]) >= limit ? kept : C{0};
+        to[i + k] = unit_float(words[skip + k]) >= limit ? scale : C{0};
       i += some;
     }
   }

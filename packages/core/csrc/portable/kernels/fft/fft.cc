@@ -179,7 +179,7 @@ Status fft(const Call& c) {
       C128 *a = work + slot * l.work(), *b = a + l.inner;
       for (int64_t i = count * slot / slots; i < count * (slot + 1) / slots; ++i) {
         Cursor at;
-        at.seek(lines.kept, i);
+        at.seek(lines.parallel, i);
         read(x, at.offset[0], n, x.stride[axis], 1, 0, a);
         if (back) {
           for (int64_t k = 0; k < n; ++k) a[k] = conj_of(a[k]);

@@ -10,10 +10,10 @@ namespace {
 /// e.
 template <class S>
 void to_tridiagonal(S* a, int64_t n, double* d, double* e, S* work) {
-  S *w = work, *p = w + n, *kept = p + n;
+  S *w = work, *p = w + n, *reflectors = p + n;
   for (int64_t k = 0; k + 1 < n; ++k) {
     const int64_t m = n - k - 1;
-    S *tau = kept + k * (n + 1), *v = tau + 1, *block = a + (k + 1) * n + k + 1;
+    S *tau = reflectors + k * (n + 1), *v = tau + 1, *block = a + (k + 1) * n + k + 1;
     d[k] = real_of(a[k * n + k]);
     *tau = reflector(a + (k + 1) * n + k, n, m, v, &e[k]);
     // p = tau A v - (1/2) tau (p^H v) v;  A -= v p^H + p v^H.
@@ -33,7 +33,7 @@ void to_tridiagonal(S* a, int64_t n, double* d, double* e, S* work) {
   if (n > 0) d[n - 1] = real_of(a[n * n - 1]);
   make_identity(a, n, n);
   for (int64_t k = n - 2; k >= 0; --k) {
-    const S *tau = kept + k * (n + 1), *v = tau + 1;
+    const S *tau = reflectors + k * (n + 1), *v = tau + 1;
     reflect(a + (k + 1) * n + k + 1, n, n - k - 1, n - k - 1, v, *tau, w);
   }
 }

@@ -6,9 +6,9 @@ namespace proa::PROA_ISA {
 template <class S>
 void factor_qr(S* a, int64_t m, int64_t n, S* q, int64_t columns, S* work) {
   const int64_t count = m < n ? m : n;
-  S *w = work + m, *kept = w + (m > n ? m : n);  // reflectors of m + 1 numbers: tau, v
+  S *w = work + m, *reflectors = w + (m > n ? m : n);  // m + 1 numbers each: tau, v
   for (int64_t k = 0; k < count; ++k) {
-    S *tau = kept + k * (m + 1), *v = tau + 1;
+    S *tau = reflectors + k * (m + 1), *v = tau + 1;
     double beta;
     *tau = reflector(a + k * n + k, n, m - k, v, &beta);
     reflect(a + k * n + k, n, m - k, n - k, v, conj_of(*tau), w);
@@ -17,7 +17,7 @@ void factor_qr(S* a, int64_t m, int64_t n, S* q, int64_t columns, S* work) {
   }
   make_identity(q, m, columns);
   for (int64_t k = count - 1; k >= 0; --k) {
-    const S *tau = kept + k * (m + 1), *v = tau + 1;
+    const S *tau = reflectors + k * (m + 1), *v = tau + 1;
     reflect(q + k * columns + k, columns, m - k, columns - k, v, *tau, w);
   }
 }

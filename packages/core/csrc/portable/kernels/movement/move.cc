@@ -182,10 +182,10 @@ struct Run {
 int runs_of(int64_t size, int64_t low, int64_t high, int64_t mode, Run* runs) {
   int n = 0;
   const int64_t skip = low < 0 ? -low : 0;
-  const int64_t kept = size - skip - (high < 0 ? -high : 0);
+  const int64_t copied = size - skip - (high < 0 ? -high : 0);
   const bool reflect = mode == PadAttrs::kModeReflect;
   const bool circular = mode == PadAttrs::kModeCircular;
-  if (kept > 0) runs[n++] = {low > 0 ? low : 0, skip, kept, 1};
+  if (copied > 0) runs[n++] = {low > 0 ? low : 0, skip, copied, 1};
   if (mode == PadAttrs::kModeConstant) return n;
   if (low > 0)
     runs[n++] = {0, reflect ? low : circular ? size - low : 0, low, reflect ? -1 : circular};
@@ -248,11 +248,11 @@ Status fill_ends(const Call& c, const Ints& low, const Ints& high, const void* v
   for (int d = 0; d < middle.rank; ++d) {
     const int64_t size = middle.shape[d];
     const int64_t before = low[d] < 0 ? 0 : low[d], after = high[d] < 0 ? 0 : high[d];
-    const int64_t kept = size - before - after;
-    if (kept <= 0) return fill(c, middle, value);
+    const int64_t unpadded = size - before - after;
+    if (unpadded <= 0) return fill(c, middle, value);
     if (before > 0) PROA_TRY(fill(c, narrow(middle, d, 0, before), value));
     if (after > 0) PROA_TRY(fill(c, narrow(middle, d, size - after, after), value));
-    middle = narrow(middle, d, before, kept);
+    middle = narrow(middle, d, before, unpadded);
   }
   return Status::kOk;
 }

@@ -112,9 +112,9 @@ struct Adamax {
         decay(constant<V>(a.weight_decay)) {}
   PROA_INLINE void operator()(V* out, const V* in) const {
     const V grad = in[1] + decay * in[0];
-    const V kept = beta2 * in[3] + epsilon;
+    const V decayed = beta2 * in[3] + epsilon;
     out[1] = beta1 * in[2] + rest1 * grad;
-    out[2] = max(max(grad, -grad), kept);
+    out[2] = max(max(grad, -grad), decayed);
     out[0] = in[0] - rate * out[1] / out[2];
   }
 };

@@ -307,18 +307,18 @@ void max_bytes(const View& x, const View& y, int64_t n, int64_t i, int64_t c, in
   const int8_t* from = x.as<const int8_t>() + n * x.stride[0] + h.begin * step + c;
   const bool one_run = x.stride[3] == some;
   const int64_t runs = one_run ? 1 : along.size, length = one_run ? along.size * some : some;
-  int8_t* kept = line;
-  for (int64_t q = 0; q < runs; ++q, from += x.stride[3], kept += length) {
+  int8_t* maxima = line;
+  for (int64_t q = 0; q < runs; ++q, from += x.stride[3], maxima += length) {
     int64_t k = 0;
     for (; k + kWide <= length; k += kWide) {
       const Bytes best = greatest_bytes(from + k, rows, step);
-      __builtin_memcpy(kept + k, &best, sizeof best);
+      __builtin_memcpy(maxima + k, &best, sizeof best);
     }
     for (; k < length; ++k) {
       int8_t best = from[k];
       for (int64_t p = 1; p < rows; ++p)
         best = from[k + p * step] > best ? from[k + p * step] : best;
-      kept[k] = best;
+      maxima[k] = best;
     }
   }
   __builtin_memset(line + along.size * some, 0, kWide);

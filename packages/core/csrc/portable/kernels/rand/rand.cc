@@ -239,11 +239,11 @@ void drop_floats(const Stream& stream, const float* x, float* y, int64_t first, 
     prefetch_ahead(x + k);
     prefetch_ahead(y + k);
     const VF v = some == kLanes ? load(x + k) : load_n(x + k, some);
-    const VF kept = (load(words + k) >> 8) >= threshold ? v * scale : VF{};
+    const VF result = (load(words + k) >> 8) >= threshold ? v * scale : VF{};
     if (some == kLanes) {
-      store(y + k, kept);
+      store(y + k, result);
     } else {
-      store_n(y + k, kept, some);
+      store_n(y + k, result, some);
     }
   }
 }
@@ -265,13 +265,13 @@ Status bernoulli(const Call& c) {
 Status dropout(const Call& c) {
   const auto& a = c.attr<DropoutAttrs>();
   const Stream stream = {a.seed, a.offset};
-  const double kept = a.upscale == 0 ? 1 : a.p < 1 ? 1 / (1 - a.p) : 0;
+  const double factor = a.upscale == 0 ? 1 : a.p < 1 ? 1 / (1 - a.p) : 0;
   const float p = static_cast<float>(a.p);
   if (c.in[0].dtype == DType::kF64) {
     return map_random<double>(c, stream, DType::kF64,
-                              [=](double x, float u) { return u >= p ? x * kept : 0.0; });
+                              [=](double x, float u) { return u >= p ? x * factor : 0.0; });
   }
-  const float scale = static_cast<float>(kept);
+  const float scale = static_cast<float>(factor);
   const View &x = c.in[0], &out = c.out[0];
   if (x.dtype == DType::kF32 && out.dtype == DType::kF32 && x.contiguous() && out.contiguous()) {
     // u is w / 2**24 of a word's top 24 bits w: it is at threshold p where w is at threshold p *

@@ -17,14 +17,14 @@ enum class Cell : int64_t { kTanh, kRelu, kLstm, kGru };
 struct CellSizes {
   Cell cell;
   int64_t time, batch, hidden;
-  int64_t gates;  // columns of all gates: a multiple of hidden
-  int64_t kept;   // columns of reserve
+  int64_t gates;     // columns of all gates: a multiple of hidden
+  int64_t reserved;  // columns of reserve
 };
 
 inline CellSizes cell_sizes(int64_t cell, int64_t time, const View& w, const View& h0) {
   CellSizes s = {static_cast<Cell>(cell), time, h0.shape[0], w.shape[1], w.shape[0], 0};
-  if (s.cell == Cell::kLstm) s.kept = 5 * s.hidden;
-  if (s.cell == Cell::kGru) s.kept = 4 * s.hidden;
+  if (s.cell == Cell::kLstm) s.reserved = 5 * s.hidden;
+  if (s.cell == Cell::kGru) s.reserved = 4 * s.hidden;
   return s;
 }
 

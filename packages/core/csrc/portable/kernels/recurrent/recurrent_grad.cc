@@ -101,7 +101,7 @@ Work<C> carve_workspace(const Call& c, const CellSizes& s, void* memory) {
   w.dh = workspace.take<C>(s.batch * s.hidden);
   w.pass = workspace.take<C>(s.batch * s.hidden);
   w.dc = workspace.take<C>(s.batch * s.hidden);
-  w.line_size = s.kept + s.gates + 3 * s.hidden;
+  w.line_size = s.reserved + s.gates + 3 * s.hidden;
   w.lines = workspace.take<C>(s.batch * w.line_size);
   w.packed = workspace.take<uint8_t>(
       static_cast<int64_t>(product_packed_size(weight_of(s, *inputs_of(c).w))));
@@ -112,7 +112,7 @@ Work<C> carve_workspace(const Call& c, const CellSizes& s, void* memory) {
   return w;
 }
 
-/// One sample's step. All arrays are lines of `hidden` (or gates, kept) values.
+/// One sample's step. All arrays are lines of `hidden` (or gates, reserved) values.
 template <class C>
 struct Step {
   const C *dy, *y, *reserve, *previous, *previous_c;
@@ -138,8 +138,8 @@ void lstm(const Step<C>& s) {
   using V = typename L::V;
   const int64_t h = s.hidden;
   for_lanes<C>(h, [&](int64_t j, int64_t n) {
-    const auto kept = [&](int64_t k) { return L::get(s.reserve + k * h + j, n); };
-    const V i = kept(0), f = kept(1), g = kept(2), o = kept(3), t = tanh(kept(4));
+    const auto saved = [&](int64_t k) { return L::get(s.reserve + k * h + j, n); };
+    const V i = saved(0), f = saved(1), g = saved(2), o = saved(3), t = tanh(saved(4));
     const V dh = L::get(s.dh + j, n) + L::get(s.dy + j, n);
     const V dc = L::get(s.dc + j, n) + dh * o * (1 - t * t);
     L::put(s.dgates + j, dc * g * i * (1 - i), n);
@@ -157,8 +157,8 @@ void gru(const Step<C>& s) {
   using V = typename L::V;
   const int64_t h = s.hidden;
   for_lanes<C>(h, [&](int64_t j, int64_t n) {
-    const auto kept = [&](int64_t k) { return L::get(s.reserve + k * h + j, n); };
-    const V r = kept(0), z = kept(1), fresh = kept(2), part = kept(3);
+    const auto saved = [&](int64_t k) { return L::get(s.reserve + k * h + j, n); };
+    const V r = saved(0), z = saved(1), fresh = saved(2), part = saved(3);
     const V dh = L::get(s.dh + j, n) + L::get(s.dy + j, n);
     const V dfresh = dh * (1 - z) * (1 - fresh * fresh);
     const V dr = dfresh * part * r * (1 - r);
@@ -201,8 +201,8 @@ void sample(const Call& c, const CellSizes& s, const Work<C>& work, bool reverse
   widen(first ? line(from, b) : line(from, before, b), from.dtype, stride_of(from, from.rank - 1),
         h, previous);
   step.previous = previous;
-  step.reserve = read(*in.reserve, line(*in.reserve, t, b), s.kept, buffer);
-  buffer += s.kept;
+  step.reserve = read(*in.reserve, line(*in.reserve, t, b), s.reserved, buffer);
+  buffer += s.reserved;
   step.dinput = s.cell == Cell::kGru ? buffer : step.dgates;
   buffer += s.gates;
   step.dy = read(*in.dy, line(*in.dy, t, b), h, buffer);

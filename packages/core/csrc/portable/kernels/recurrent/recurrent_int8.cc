@@ -20,7 +20,7 @@ Int8Kernels weights(const View& w) {
 
 CellSizes sizes_of(const Call& c) {
   CellSizes s = cell_sizes(c.attr<RecurrentInt8Attrs>().cell, c.in[0].shape[0], c.in[1], c.in[3]);
-  s.kept = 0;
+  s.reserved = 0;
   return s;
 }
 

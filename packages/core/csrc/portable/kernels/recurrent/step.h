@@ -74,7 +74,7 @@ void gru(const Step<C>& s) {
 }
 
 /// Step t of sample b, whose recurrent product is in work.gates: the new states, and the rows of
-/// the outputs y and, if s.kept > 0, reserve.
+/// the outputs y and, if s.reserved > 0, reserve.
 template <class C>
 void sample(const Call& call, const CellSizes& s, const View* length, const StepWork<C>& work,
             int64_t t, int64_t b) {
@@ -84,7 +84,7 @@ void sample(const Call& call, const CellSizes& s, const View* length, const Step
   if (t >= steps_of(length, b, s.time)) {
     for (int64_t i = 0; i < s.gates; ++i) step.g[i] = 0;
     write(y, line(y, t, b), h, step.g);
-    for (int64_t i = 0; i < s.kept; i += h) {
+    for (int64_t i = 0; i < s.reserved; i += h) {
       const View& reserve = call.out[3];
       write(reserve,
             line(reserve, t, b) +
@@ -102,17 +102,17 @@ void sample(const Call& call, const CellSizes& s, const View* length, const Step
     simple(step, s.cell == Cell::kRelu);
   }
   write(y, line(y, t, b), h, step.h);
-  if (s.kept == 0) return;
+  if (s.reserved == 0) return;
   const View& reserve = call.out[3];
-  uint8_t* const kept = line(reserve, t, b);
+  uint8_t* const row = line(reserve, t, b);
   const int64_t part = h * stride_of(reserve, 2) * static_cast<int64_t>(size_of(reserve.dtype));
   if (s.cell == Cell::kLstm) {
-    write(reserve, kept, 4 * h, step.g);
-    write(reserve, kept + 4 * part, h, step.c);
+    write(reserve, row, 4 * h, step.g);
+    write(reserve, row + 4 * part, h, step.c);
   } else {
-    write(reserve, kept, 2 * h, step.g);
-    write(reserve, kept + 2 * part, h, step.c);
-    write(reserve, kept + 3 * part, h, step.g + 2 * h);
+    write(reserve, row, 2 * h, step.g);
+    write(reserve, row + 2 * part, h, step.c);
+    write(reserve, row + 3 * part, h, step.g + 2 * h);
   }
 }
 

@@ -122,10 +122,10 @@ void find_columns(const float* x, int64_t step, int64_t length, int64_t n, float
 
 template <bool kMax>
 void find_in_strips(const Call& c, const Split& s, const float* x, int64_t* out) {
-  const int last = s.kept.rank - 1;
-  const int64_t run = s.kept.shape[last], strips = (run + kStrip - 1) / kStrip;
+  const int last = s.parallel.rank - 1;
+  const int64_t run = s.parallel.shape[last], strips = (run + kStrip - 1) / kStrip;
   const int64_t length = s.reduced.size(), step = s.reduced.stride[0][0];
-  const int64_t units = s.kept.size() / run * strips;
+  const int64_t units = s.parallel.size() / run * strips;
   parallel_for(c, units, kElementTask / (length * kStrip) + 1, [&](int64_t begin, int64_t end) {
     alignas(64) float best[kStrip];
     alignas(64) int32_t index[kStrip];
@@ -133,9 +133,9 @@ void find_in_strips(const Call& c, const Split& s, const float* x, int64_t* out)
       const int64_t first = u % strips * kStrip, left = run - first;
       const int64_t n = left < kStrip ? left : kStrip;
       Cursor at;
-      at.seek(s.kept, u / strips * run + first);
+      at.seek(s.parallel, u / strips * run + first);
       find_columns<kMax>(x + at.offset[0], step, length, n, best, index);
-      for (int64_t j = 0; j < n; ++j) out[at.offset[1] + j * s.kept.stride[1][last]] = index[j];
+      for (int64_t j = 0; j < n; ++j) out[at.offset[1] + j * s.parallel.stride[1][last]] = index[j];
     }
   });
 }
@@ -148,20 +148,20 @@ Status arg_extremum(const Call& c, int64_t axis) {
   if (is_complex(x.dtype)) return Status::kUnimplemented;
   const uint32_t mask = x.rank == 0 ? 0 : 1u << normalize_axis(axis, x.rank);
   Split s = split_axes(x, mask, out);
-  s.kept.simplify();
+  s.parallel.simplify();
   const DType as = x.dtype == DType::kF64 ? x.dtype
                    : is_floating(x.dtype) ? DType::kF32
                                           : DType::kI64;
   const int64_t length = s.reduced.size();
-  if (x.dtype == DType::kF32 && s.kept.inner() >= kLanes && s.kept.inner_stride(0) == 1 &&
+  if (x.dtype == DType::kF32 && s.parallel.inner() >= kLanes && s.parallel.inner_stride(0) == 1 &&
       s.reduced.rank == 1 && length <= INT32_MAX) {
     find_in_strips<kMax>(c, s, x.as<float>(), out.as<int64_t>());
     return Status::kOk;
   }
-  parallel_for(c, s.kept.size(), kElementTask / length + 1, [&](int64_t begin, int64_t end) {
+  parallel_for(c, s.parallel.size(), kElementTask / length + 1, [&](int64_t begin, int64_t end) {
     Cursor at;
-    at.seek(s.kept, begin);
-    for (int64_t o = begin; o < end; ++o, at.advance(s.kept, 1)) {
+    at.seek(s.parallel, begin);
+    for (int64_t o = begin; o < end; ++o, at.advance(s.parallel, 1)) {
       RunReader reader(s.reduced,
                        x.as<uint8_t>() + at.offset[0] * static_cast<int64_t>(size_of(x.dtype)),
                        x.dtype, as);

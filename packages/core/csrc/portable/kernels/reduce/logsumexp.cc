@@ -103,16 +103,16 @@ double log_sum_exp_f64(RunReader* reader, int64_t length) {
 
 /// Lines that are adjacent in memory, in strips.
 void log_sum_exp_columns(const Call& c, const Split& s, const float* x, const View& out) {
-  const int last = s.kept.rank - 1;
-  const int64_t run = s.kept.shape[last], strips = (run + kStripWidth - 1) / kStripWidth;
-  const int64_t length = s.reduced.size(), units = s.kept.size() / run * strips;
+  const int last = s.parallel.rank - 1;
+  const int64_t run = s.parallel.shape[last], strips = (run + kStripWidth - 1) / kStripWidth;
+  const int64_t length = s.reduced.size(), units = s.parallel.size() / run * strips;
   parallel_for(c, units, kLogSumExpTask / (length * kStripWidth) + 1,
                [&](int64_t begin, int64_t end) {
                  for (int64_t u = begin; u < end; ++u) {
                    const int64_t first = u % strips * kStripWidth, left = run - first;
                    const int64_t n = left < kStripWidth ? left : kStripWidth;
                    Cursor at;
-                   at.seek(s.kept, u / strips * run + first);
+                   at.seek(s.parallel, u / strips * run + first);
                    ColumnSums sums;
                    sum_columns_exp(x + at.offset[0], s.reduced.stride[0][0], length, n, &sums);
                    for (int64_t j = 0; j < n; j += kLanes) {
@@ -120,7 +120,7 @@ void log_sum_exp_columns(const Call& c, const Split& s, const float* x, const Vi
                      store(sums.total + j, y);
                    }
                    scatter_row(sizeof(float), sums.total, out.as<float>() + at.offset[1],
-                               s.kept.stride[1][last], n);
+                               s.parallel.stride[1][last], n);
                  }
                });
 }
@@ -131,10 +131,10 @@ Status logsumexp(const Call& c) {
   const View &x = c.in[0], &out = c.out[0];
   if (!is_floating(x.dtype)) return Status::kUnimplemented;
   Split s = split_axes(x, axes_of(c.attr<LogsumexpAttrs>().axis, x.rank), out);
-  s.kept.simplify();
+  s.parallel.simplify();
   s.reduced.simplify();
-  const int64_t length = s.reduced.size(), outputs = s.kept.size();
-  if (x.dtype == DType::kF32 && s.kept.inner() >= kLanes && s.kept.inner_stride(0) == 1 &&
+  const int64_t length = s.reduced.size(), outputs = s.parallel.size();
+  if (x.dtype == DType::kF32 && s.parallel.inner() >= kLanes && s.parallel.inner_stride(0) == 1 &&
       s.reduced.rank == 1) {
     log_sum_exp_columns(c, s, x.as<float>(), out);
     return Status::kOk;
@@ -142,8 +142,8 @@ Status logsumexp(const Call& c) {
   const bool wide = x.dtype == DType::kF64;
   parallel_for(c, outputs, kLogSumExpTask / (length + 1) + 1, [&](int64_t begin, int64_t end) {
     Cursor at;
-    at.seek(s.kept, begin);
-    for (int64_t o = begin; o < end; ++o, at.advance(s.kept, 1)) {
+    at.seek(s.parallel, begin);
+    for (int64_t o = begin; o < end; ++o, at.advance(s.parallel, 1)) {
       RunReader reader(s.reduced, element(x, at.offset[0]), x.dtype,
                        wide ? DType::kF64 : DType::kF32);
       const double y = wide ? log_sum_exp_f64(&reader, length) : log_sum_exp_f32(&reader, length);

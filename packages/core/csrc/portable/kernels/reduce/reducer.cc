@@ -18,7 +18,8 @@ struct Job {
   double count;
 };
 
-/// Results of outputs [first, first + n) of the kept nest (n > 1 only along its last dimension).
+/// Results of outputs [first, first + n) of the parallel nest (n > 1 only along its last
+/// dimension).
 void write_results(const Job& job, const Cursor& at, const void* acc, int64_t n) {
   alignas(64) uint8_t results[kReduceColumnBytes * 2], stored[kReduceColumnBytes * 2];
   job.r.finish(acc, results, n, job.count);
@@ -28,7 +29,8 @@ void write_results(const Job& job, const Cursor& at, const void* acc, int64_t n)
     from = stored;
   }
   const int64_t size = static_cast<int64_t>(size_of(job.out.dtype));
-  const int64_t stride = job.s.kept.rank > 0 ? job.s.kept.stride[1][job.s.kept.rank - 1] : 1;
+  const int64_t stride =
+      job.s.parallel.rank > 0 ? job.s.parallel.stride[1][job.s.parallel.rank - 1] : 1;
   scatter_row(size_of(job.out.dtype), from, job.out.as<uint8_t>() + at.offset[1] * size, stride, n);
 }
 
@@ -52,7 +54,7 @@ void reduce_in_parts(const Call& c, const Job& job, int64_t outputs, int64_t len
   parallel_for(c, outputs * parts, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       Cursor at;
-      at.seek(job.s.kept, i / parts);
+      at.seek(job.s.parallel, i / parts);
       const int64_t first = i % parts * each;
       const int64_t last = first + each < length ? first + each : length;
       job.r.init(acc + i * size, 1);
@@ -63,7 +65,7 @@ void reduce_in_parts(const Call& c, const Job& job, int64_t outputs, int64_t len
     uint8_t* first = acc + o * parts * size;
     for (int64_t p = 1; p < parts; ++p) job.r.merge(first, first + p * size, 1);
     Cursor at;
-    at.seek(job.s.kept, o);
+    at.seek(job.s.parallel, o);
     write_results(job, at, first, 1);
   }
 }
@@ -77,14 +79,14 @@ void reduce_rows(const Call& c, const Job& job, int64_t outputs, int64_t length)
                      job.x.dtype == job.r.in && length > 0;
   const int64_t grain = length < kReduceTask ? kReduceTask / (length + 1) + 1 : 1;
   parallel_for(c, outputs, grain, [&](int64_t begin, int64_t end) {
-    // Several outputs at a time, adjacent along the last kept dimension.
+    // Several outputs at a time, adjacent along the last parallel dimension.
     constexpr int64_t kGroup = 64;
     alignas(64) uint8_t acc[kGroup * 16];
-    const int64_t inner = job.s.kept.inner(), step = job.s.kept.inner_stride(0);
+    const int64_t inner = job.s.parallel.inner(), step = job.s.parallel.inner_stride(0);
     Cursor at;
-    at.seek(job.s.kept, begin);
+    at.seek(job.s.parallel, begin);
     for (int64_t o = begin; o < end;) {
-      int64_t n = job.s.kept.rank > 0 ? inner - at.at[job.s.kept.rank - 1] : 1;
+      int64_t n = job.s.parallel.rank > 0 ? inner - at.at[job.s.parallel.rank - 1] : 1;
       n = n < end - o ? n : end - o;
       n = n < kGroup ? n : kGroup;
       job.r.init(acc, n);
@@ -98,7 +100,7 @@ void reduce_rows(const Call& c, const Job& job, int64_t outputs, int64_t length)
         }
       }
       write_results(job, at, acc, n);
-      at.advance(job.s.kept, n);
+      at.advance(job.s.parallel, n);
       o += n;
     }
   });
@@ -112,7 +114,7 @@ void reduce_block(const Job& job, const uint8_t* x, int64_t begin, int64_t end, 
   at.seek(nest, begin);
   const int64_t size = static_cast<int64_t>(size_of(job.x.dtype));
   const int64_t step = nest.rank > 0 ? nest.stride[0][nest.rank - 1] : 0;
-  const bool direct = job.x.dtype == job.r.in && job.s.kept.inner_stride(0) == 1;
+  const bool direct = job.x.dtype == job.r.in && job.s.parallel.inner_stride(0) == 1;
   alignas(64) uint8_t raw[kReduceColumnBytes * 2], converted[kReduceColumnBytes * 2];
   for (int64_t i = begin; i < end;) {
     const int64_t left = nest.rank > 0 ? nest.inner() - at.at[nest.rank - 1] : 1;
@@ -122,7 +124,7 @@ void reduce_block(const Job& job, const uint8_t* x, int64_t begin, int64_t end, 
       job.r.columns(acc, from, step, rows, n);
     } else {
       rows = 1;
-      gather_row(size_of(job.x.dtype), from, job.s.kept.inner_stride(0), raw, n);
+      gather_row(size_of(job.x.dtype), from, job.s.parallel.inner_stride(0), raw, n);
       const void* dense = raw;
       if (job.x.dtype != job.r.in) {
         convert(job.x.dtype, raw, job.r.in, converted, n);
@@ -137,13 +139,13 @@ void reduce_block(const Job& job, const uint8_t* x, int64_t begin, int64_t end, 
 
 /// Outputs side by side in memory: blocks of columns are accumulated row after row.
 void reduce_columns(const Call& c, const Job& job, int64_t outputs, int64_t length) {
-  const Nest& kept = job.s.kept;
-  const int64_t inner = kept.inner(), max_width = kReduceColumnBytes / job.r.accumulator;
+  const Nest& parallel = job.s.parallel;
+  const int64_t inner = parallel.inner(), max_width = kReduceColumnBytes / job.r.accumulator;
   const int64_t width = inner < max_width ? inner : max_width, blocks = (inner + width - 1) / width;
   const int64_t units = outputs / inner * blocks;
   auto locate = [&](int64_t unit, Cursor* at) {
     const int64_t first = unit % blocks * width;
-    at->seek(kept, unit / blocks * inner + first);
+    at->seek(parallel, unit / blocks * inner + first);
     return inner - first < width ? inner - first : width;
   };
   if (units < 4 && length * width >= 4 * kReduceTask) {
@@ -196,11 +198,11 @@ uint32_t axes_of(const Ints& axes, int rank) {
 
 Split split_axes(const View& x, uint32_t mask, const View& out) {
   Split s;
-  int64_t kept_strides[kMaxRank];
-  int reduced = 0, kept = 0;
+  int64_t parallel_strides[kMaxRank];
+  int reduced = 0, parallel = 0;
   for (int d = 0; d < x.rank; ++d) reduced += mask >> d & 1;
   const bool keepdim = out.rank == x.rank;
-  s.kept.arrays = 2;
+  s.parallel.arrays = 2;
   s.reduced.arrays = 1;
   reduced = 0;
   for (int d = 0; d < x.rank; ++d) {
@@ -208,14 +210,14 @@ Split split_axes(const View& x, uint32_t mask, const View& out) {
       s.reduced.shape[reduced] = x.shape[d];
       s.reduced.stride[0][reduced++] = x.stride[d];
     } else {
-      kept_strides[kept] = out.stride[keepdim ? d : kept];
-      s.kept.shape[kept] = x.shape[d];
-      s.kept.stride[0][kept] = x.stride[d];
-      s.kept.stride[1][kept] = kept_strides[kept];
-      ++kept;
+      parallel_strides[parallel] = out.stride[keepdim ? d : parallel];
+      s.parallel.shape[parallel] = x.shape[d];
+      s.parallel.stride[0][parallel] = x.stride[d];
+      s.parallel.stride[1][parallel] = parallel_strides[parallel];
+      ++parallel;
     }
   }
-  s.kept.rank = kept;
+  s.parallel.rank = parallel;
   s.reduced.rank = reduced;
   return s;
 }
@@ -224,14 +226,14 @@ Status reduce(const Call& c, const Reducer* reducer, const View& x, uint32_t mas
               const View& out) {
   if (reducer == nullptr) return Status::kUnimplemented;
   Job job = {*reducer, x, out, split_axes(x, mask, out), 0};
-  const int64_t outputs = job.s.kept.size(), length = job.s.reduced.size();
+  const int64_t outputs = job.s.parallel.size(), length = job.s.reduced.size();
   if (outputs == 0) return Status::kOk;
   job.count = static_cast<double>(length);
-  job.s.kept.simplify();
+  job.s.parallel.simplify();
   job.s.reduced.simplify();
-  const bool along_rows = job.s.kept.rank == 0 || job.s.kept.inner() < kReduceFewColumns ||
+  const bool along_rows = job.s.parallel.rank == 0 || job.s.parallel.inner() < kReduceFewColumns ||
                           (job.s.reduced.rank > 0 && magnitude(job.s.reduced.inner_stride(0)) <=
-                                                         magnitude(job.s.kept.inner_stride(0)));
+                                                         magnitude(job.s.parallel.inner_stride(0)));
   if (along_rows) {
     reduce_rows(c, job, outputs, length);
   } else {

@@ -41,9 +41,9 @@ uint32_t axes_of(const Ints& axes, int rank);
 /// or with them at size 1.
 Status reduce(const Call& c, const Reducer* reducer, const View& x, uint32_t mask, const View& out);
 
-/// The dimensions of x in and out of a mask. Array 0 of `kept` is x, array 1 the output.
+/// The dimensions of x in and out of a mask. Array 0 of `parallel` is x, array 1 the output.
 struct Split {
-  Nest kept, reduced;
+  Nest parallel, reduced;
 };
 Split split_axes(const View& x, uint32_t mask, const View& out);
 

@@ -106,11 +106,11 @@ void step_floats(const float* x, float* y, int64_t n, double* carry, int64_t x_l
 
 using ScanRun = void (*)(const void*, void*, int64_t, void*);
 
-/// Lines along an axis: element i of line l is at kept(l) + i * step. They are scanned as `as`,
-/// a dtype.
+/// Lines along an axis: element i of line l is at offset l of `parallel` + i * step. They are
+/// scanned as `as`, a dtype.
 struct ScanLines {
   const View &x, &y;
-  const Nest& kept;
+  const Nest& parallel;
   int64_t length, x_step, y_step;
   DType as;
 
@@ -145,11 +145,11 @@ void begin_scan(DType as, bool product, void* carry, int64_t n) {
 void scan_lines(const Call& c, const ScanLines& l, bool product) {
   const ScanRun run = select_scan<Along>(l.as, product);
   const size_t size = size_of(l.x.dtype), out_size = size_of(l.y.dtype);
-  parallel_for(c, l.kept.size(), kElementTask / l.length + 1, [&](int64_t begin, int64_t end) {
+  parallel_for(c, l.parallel.size(), kElementTask / l.length + 1, [&](int64_t begin, int64_t end) {
     alignas(64) uint8_t raw[kBlock * 16], wide[kBlock * 16];
     Cursor at;
-    at.seek(l.kept, begin);
-    for (int64_t line = begin; line < end; ++line, at.advance(l.kept, 1)) {
+    at.seek(l.parallel, begin);
+    for (int64_t line = begin; line < end; ++line, at.advance(l.parallel, 1)) {
       if (!product && l.floats() && l.x_step == 1 && l.y_step == 1) {
         sum_line(l.x.as<float>() + at.offset[0], l.y.as<float>() + at.offset[1], l.length);
         continue;
@@ -179,15 +179,15 @@ void scan_columns(const Call& c, const ScanLines& l, bool product) {
   const ScanRun step = select_scan<Across>(l.as, product);
   constexpr int64_t kPage = 1024;
   const int64_t block = l.floats() ? kPage : kBlock;
-  const int64_t run = l.kept.shape[l.kept.rank - 1], blocks = (run + block - 1) / block;
-  const int64_t units = l.kept.size() / run * blocks;
+  const int64_t run = l.parallel.shape[l.parallel.rank - 1], blocks = (run + block - 1) / block;
+  const int64_t units = l.parallel.size() / run * blocks;
   parallel_for(c, units, kElementTask / (l.length * block) + 1, [&](int64_t begin, int64_t end) {
     alignas(64) uint8_t carry[kPage * sizeof(double)], wide[kBlock * 16];
     static_assert(sizeof carry >= kBlock * 16);
     for (int64_t u = begin; u < end; ++u) {
       const int64_t first = u % blocks * block, n = run - first < block ? run - first : block;
       Cursor at;
-      at.seek(l.kept, u / blocks * run + first);
+      at.seek(l.parallel, u / blocks * run + first);
       begin_scan(l.as, product, carry, n);
       const int64_t later = kAheadBytes / (4 * n) + 1;
       for (int64_t i = 0; i < l.length; ++i) {
@@ -226,14 +226,14 @@ Status scan_axis(const Call& c, int64_t axis_attr, bool reverse, bool product) {
   } else {
     s = split_axes(x, 0, y);
   }
-  s.kept.merge();
+  s.parallel.merge();
   const DType as = is_complex(x.dtype)    ? DType::kC128
                    : is_floating(x.dtype) ? DType::kF64
                                           : DType::kI64;
-  const int last = s.kept.rank - 1;
-  const bool by_columns = last >= 0 && xs != 1 && s.kept.shape[last] >= 16 &&
-                          s.kept.stride[0][last] == 1 && s.kept.stride[1][last] == 1;
-  const ScanLines lines = {x, y, s.kept, length, xs, ys, as};
+  const int last = s.parallel.rank - 1;
+  const bool by_columns = last >= 0 && xs != 1 && s.parallel.shape[last] >= 16 &&
+                          s.parallel.stride[0][last] == 1 && s.parallel.stride[1][last] == 1;
+  const ScanLines lines = {x, y, s.parallel, length, xs, ys, as};
   if (by_columns) {
     scan_columns(c, lines, product);
   } else {
@@ -293,9 +293,9 @@ Status prod_grad(const Call& c) {
   View dy;
   PROA_TRY(expanded(c, c.in[0], x, &dy));
   const uint32_t mask = axes_of(c.attr<ProdGradAttrs>().axis, x.rank);
-  const Split to_x = split_axes(x, mask, dx);    // kept array 0 is x
-  const Split to_dx = split_axes(dx, mask, dy);  // kept: dx and dy, which has x's axes
-  const int64_t length = to_x.reduced.size(), outputs = to_x.kept.size();
+  const Split to_x = split_axes(x, mask, dx);    // array 0 of parallel is x
+  const Split to_dx = split_axes(dx, mask, dy);  // those of parallel: dx and dy, which has x's axes
+  const int64_t length = to_x.reduced.size(), outputs = to_x.parallel.size();
   if (length == 0 || outputs == 0) return Status::kOk;
   auto value = [](const View& v, int64_t offset) {
     C128 z;
@@ -305,8 +305,8 @@ Status prod_grad(const Call& c) {
   parallel_for(c, outputs, kScalarTask / length + 1, [&](int64_t begin, int64_t end) {
     for (int64_t o = begin; o < end; ++o) {
       Cursor from, to;
-      from.seek(to_x.kept, o);
-      to.seek(to_dx.kept, o);
+      from.seek(to_x.parallel, o);
+      to.seek(to_dx.parallel, o);
       const C128 g = value(dy, to.offset[1]);
       C128 product = {1, 0};
       int64_t zeros = 0;

@@ -40,15 +40,15 @@ void suppress(const Call& c, int64_t n) {
   C threshold = static_cast<C>(a.threshold);
   // As bytes: those of a file may be neither 0 nor 1.
   const uint8_t* usable = valid.as<const uint8_t>() + n * valid.stride[0];
-  bool* kept = y.as<bool>() + n * y.stride[0];
+  bool* selected = y.as<bool>() + n * y.stride[0];
   for (int64_t i = 0; i < boxes.shape[1]; ++i) {
     bool keep = usable[i * valid.stride[1]] != 0;
     if (keep) {
       const Box<C> own = box_at<T>(boxes, n, i);
       for (int64_t j = 0; j < i && keep; ++j)
-        if (kept[j * y.stride[1]]) keep = !(overlap(own, box_at<T>(boxes, n, j)) > threshold);
+        if (selected[j * y.stride[1]]) keep = !(overlap(own, box_at<T>(boxes, n, j)) > threshold);
     }
-    kept[i * y.stride[1]] = keep;
+    selected[i * y.stride[1]] = keep;
     if (keep && a.eta < 1 && threshold > C(0.5)) threshold *= static_cast<C>(a.eta);
   }
 }

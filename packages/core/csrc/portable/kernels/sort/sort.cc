@@ -123,8 +123,8 @@ Status order(const Call& c, int64_t axis_attr, int64_t k, bool falling) {
       Keyed* items = static_cast<Keyed*>(c.scratch) + part * l.length * 2;
       for (int64_t line = l.count * part / l.parts; line < l.count * (part + 1) / l.parts; ++line) {
         Cursor at, to;
-        at.seek(s.kept, line);
-        to.seek(t.kept, line);
+        at.seek(s.parallel, line);
+        to.seek(t.parallel, line);
         const uint8_t* from = x.as<uint8_t>() + at.offset[0] * static_cast<int64_t>(size);
         RunReader reader(s.reduced, from, x.dtype, as);
         reader.start(0, l.length);

@@ -84,20 +84,20 @@ PROA_INLINE void sum_block(const Job& s, const X* x, const float* w, const Block
 #pragma GCC unroll 4
     for (int i = 0; i < kPixels; ++i) sums[l][i] = start;
   // A window that has more kernels than there are registers loads the lines that it is at.
-  constexpr bool kHoldsAll = kTaps == 3 && kManyRegisters;
+  constexpr bool kAllInRegisters = kTaps == 3 && kManyRegisters;
   VF kernels[kTaps][kTaps];
   const auto load_kernels = [&](int p) {
 #pragma GCC unroll 8
     for (int q = 0; q < kTaps; ++q) kernels[p][q] = load_part<kPart>(w + (p * kTaps + q) * s.width);
   };
-  if (kHoldsAll)
+  if (kAllInRegisters)
 #pragma GCC unroll 8
     for (int p = 0; p < kTaps; ++p) load_kernels(p);
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
     if (r < at.lines.first || r >= at.lines.end) continue;
     const X* const line = x + r * s.input.row;
-    if (!kHoldsAll)
+    if (!kAllInRegisters)
 #pragma GCC unroll 2
       for (int l = 0; l < kLines; ++l)
         if (r >= l * kStep && r - l * kStep < kTaps) load_kernels(r - l * kStep);

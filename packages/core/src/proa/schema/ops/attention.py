@@ -44,7 +44,7 @@ def _attention_rule(
     g: Any,
     dy: Any,
     y: Any,
-    kept: Any,
+    statistics: Any,
     q: Any,
     k: Any,
     v: Any,
@@ -57,7 +57,7 @@ def _attention_rule(
     offset: Any,
 ) -> Any:
     how = {"scale": scale, "causal": causal, "p": p, "seed": seed, "offset": offset}
-    dq, dk, dv = g.attention_grad(dy, q, k, v, y, kept, mask, **how)
+    dq, dk, dv = g.attention_grad(dy, q, k, v, y, statistics, mask, **how)
     # Who wants the gradient of a mask pays for all the scores.
     return dq, dk, dv, _backward(g, dy, q, k, v, mask, how)[3]
 
@@ -69,7 +69,7 @@ def _attention_grad(
     k: Any,
     v: Any,
     y: Any,
-    kept: Any,
+    statistics: Any,
     mask: Any,
     *,
     scale: Any,
@@ -88,7 +88,7 @@ op(
     random=True,
     draw_rate="p",
     dtypes=FLOATING,
-    outputs=("y", "kept"),
+    outputs=("y", "statistics"),
     out=("same", "wide"),
     grad=_attention_rule,
     autocast="white",
@@ -98,11 +98,11 @@ op(
     "d), v (batch, m, heads, e) -> y (batch, n, heads, e). mask broadcasts to (batch, "
     "heads, n, m): bools say which keys to keep (the score of others is -1e9), numbers "
     "are added. causal: query i sees keys 0 .. i alone. Of the weights a share p is "
-    "dropped, as the row dropout does with that key. kept holds the peak of each "
+    "dropped, as the row dropout does with that key. statistics: the peak of each "
     "query's scores and the sum of exp(score - peak), for the gradient.",
 )
 op(
-    f"attention_grad(dy, q, k, v, y, kept, mask?, *, {_HOW})",
+    f"attention_grad(dy, q, k, v, y, statistics, mask?, *, {_HOW})",
     shape="attention_grad",
     random=True,
     draw_rate="p",
