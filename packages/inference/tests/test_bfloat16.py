@@ -89,7 +89,7 @@ def test_the_whole_graph_computes_in_bfloat16(model: Path) -> None:
 
 
 @needs_bfloat16
-def test_results_are_near_float32_with_names_and_dtypes_kept(model: Path) -> None:
+def test_results_are_near_float32_with_the_same_names_and_dtypes(model: Path) -> None:
     plain, other = create_predictor(Config(model)), create_predictor(narrow(model))
     x = images(5)
     assert other.get_input_names() == ["x"]

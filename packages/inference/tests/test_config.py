@@ -263,7 +263,7 @@ def test_handles_take_shapes_tensors_and_dlpack(path):
         handle.reshape([-1, 6])
 
 
-def test_offsets_of_sequences_are_kept_and_checked(path):
+def test_offsets_of_sequences_are_stored_and_checked(path):
     predictor = create_predictor(Config(path))
     handle = predictor.get_input_handle("x")
     handle.copy_from_cpu(batch(5))

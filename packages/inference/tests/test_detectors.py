@@ -73,15 +73,15 @@ class RCNN(nn.Layer):
         kinds = proa.zeros_like(codes[:, :, 0]).astype("int64")
         kinds = (kinds + proa.arange(CLASSES)).reshape([-1])
         scores = scores.reshape([-1])
-        kept = ops.nms(moved, 0.5, scores, kinds, list(range(CLASSES)))[:8]
+        selected = ops.nms(moved, 0.5, scores, kinds, list(range(CLASSES)))[:8]
         found = {
-            "kinds": proa.gather(kinds, kept),
-            "scores": proa.gather(scores, kept),
-            "boxes": proa.gather(moved, kept),
+            "kinds": proa.gather(kinds, selected),
+            "scores": proa.gather(scores, selected),
+            "boxes": proa.gather(moved, selected),
         }
         if self.mask is not None:
             maps = F.sigmoid(self.mask(y)).reshape([-1, 14, 14])
-            found["masks"] = proa.gather(maps, kept)
+            found["masks"] = proa.gather(maps, selected)
         return found
 
 

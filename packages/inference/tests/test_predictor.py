@@ -61,9 +61,9 @@ def test_shared_input_is_read_in_place_at_the_run(predictor):
 
 def test_results_are_new_arrays(predictor):
     first = predictor.run([batch(3)])[0]
-    kept = first.copy()
+    copy = first.copy()
     predictor.run([batch(3, seed=1)])
-    np.testing.assert_array_equal(first, kept)
+    np.testing.assert_array_equal(first, copy)
 
 
 def test_strided_inputs_have_the_same_result(predictor):
@@ -169,12 +169,12 @@ def test_models_and_predictors_run_in_many_threads_at_once(path, tmp_path):
     pools = [PredictorPool(Config(path), 2), PredictorPool(Config(rounds), 2)]
 
     def work(index):
-        kept = pools[index % 2].retrieve(index // 2)
+        pooled = pools[index % 2].retrieve(index // 2)
         config = Config((path, rounds)[index % 2])
         config.set_cpu_math_library_num_threads(2)
         own = create_predictor(config)  # while the others run
         for i in range(40):
-            for predictor in (kept, own):
+            for predictor in (pooled, own):
                 if index % 2 == 0:
                     x = batch(1 + (i + index) % 5, seed=i)
                     check_mlp(predictor.run([x]), x)

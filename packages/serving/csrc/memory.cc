@@ -11,30 +11,30 @@ namespace proa::serving {
 namespace {
 
 constexpr size_t kAlignment = 64;
-constexpr size_t kUnit = 1 << 16;       // sizes are rounded up to it, so that blocks fit again
-constexpr size_t kMaxKept = 64u << 20;  // bytes of all blocks that are kept
+constexpr size_t kUnit = 1 << 16;            // sizes are rounded up to it, so that blocks fit again
+constexpr size_t kMaxFreeBytes = 64u << 20;  // bytes of all blocks in the free list
 constexpr size_t kMaxBlocks = 64;
-constexpr time_t kSeconds = 3;  // for which a block is kept
+constexpr time_t kSeconds = 3;  // after which a block is freed
 
 struct Block {
   char* start;
   size_t size;
-  time_t since;  // seconds of the monotonic clock, when it was kept
+  time_t since;  // seconds of the monotonic clock, when it was released
 };
 
-/// Blocks that nothing uses, the last one freed last.
-struct Kept {
+/// Blocks that nothing uses, in the order in which they were released.
+struct FreeList {
   std::vector<Block> blocks;
   size_t bytes = 0;
 };
 
-Kept& kept() {
-  static Kept* held = new Kept;  // outlives every Memory
-  return *held;
+FreeList& free_list() {
+  static FreeList* list = new FreeList;  // outlives every Memory
+  return *list;
 }
 
 Block take(size_t size) {
-  Kept& pool = kept();
+  FreeList& pool = free_list();
   for (size_t at = pool.blocks.size(); at-- > 0;) {
     const Block found = pool.blocks[at];
     if (found.size < size || found.size > size + size / 4) continue;
@@ -52,7 +52,7 @@ time_t seconds() {
 }
 
 /// Frees blocks of sizes that no request had for a while, which would stay for ever.
-void free_unused(Kept& pool, time_t now) {
+void free_unused(FreeList& pool, time_t now) {
   size_t count = 0;
   while (count < pool.blocks.size() && now - pool.blocks[count].since > kSeconds) {
     pool.bytes -= pool.blocks[count].size;
@@ -62,10 +62,10 @@ void free_unused(Kept& pool, time_t now) {
 }
 
 void give_back(Block block) {
-  Kept& pool = kept();
+  FreeList& pool = free_list();
   block.since = seconds();
   free_unused(pool, block.since);
-  if (pool.blocks.size() >= kMaxBlocks || pool.bytes + block.size > kMaxKept) {
+  if (pool.blocks.size() >= kMaxBlocks || pool.bytes + block.size > kMaxFreeBytes) {
     free(block.start);
     return;
   }

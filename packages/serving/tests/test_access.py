@@ -112,11 +112,11 @@ def test_a_refused_body_is_not_received(serve, model, keys):
         for key, want in ((None, 401), (USER, 400), (None, 401)):
             more = {} if key is None else {"X-API-Key": key}
             held.request("POST", "/v2/models/m/infer", b"{}", more)
-            kept = held.sock
+            sock = held.sock
             answer = held.getresponse()
             answer.read()
             assert answer.status == want
-            assert kept is held.sock  # a small body is read, and the connection kept
+            assert sock is held.sock  # a small body is read, and the connection kept
         held.close()
 
 
@@ -351,7 +351,7 @@ def test_unix_sockets(tmp_path, model, engine):
     assert not any(path.exists() for path in paths.values())
 
 
-def test_a_file_that_is_no_socket_is_kept(tmp_path, model):
+def test_a_file_that_is_no_socket_is_not_removed(tmp_path, model):
     path = tmp_path / "file"
     path.write_text("precious")
     sources = tuple(ModelSource(*item) for item in model.items())

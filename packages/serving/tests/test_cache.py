@@ -81,7 +81,7 @@ def test_keys_differ_where_requests_do():
     assert cache_key(1, {"x": np.zeros(2**20)}) is None
 
 
-def test_a_kept_answer_is_not_a_view_of_what_changes():
+def test_a_cached_answer_is_not_a_view_of_what_changes():
     cache = ResponseCache(10_000)
     batch = np.ones(8)
     cache.put(b"k", {"y": batch[2:4]})

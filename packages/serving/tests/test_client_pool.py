@@ -195,7 +195,7 @@ def test_weights_share_requests(connect):
     assert found == {one.port: 30, two.port: 10}
 
 
-def test_a_deadline_holds_over_all_tries(connect):
+def test_a_deadline_limits_all_tries_together(connect):
     with Scripted(5.0, 5.0) as server:
         client = connect(server.address, timeout=0.2, retry=QUICK)
         with pytest.raises(RequestTimeoutError):

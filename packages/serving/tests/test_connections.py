@@ -231,7 +231,7 @@ def test_requests_in_flight_share_one_budget(serve, tmp_path, kind):
         assert found[-1] == len(rows)
 
 
-def test_a_length_that_is_only_promised_holds_nothing(serve, model):
+def test_a_length_that_is_only_promised_reserves_nothing(serve, model):
     options = {"max_request_bytes": 2**20, "max_in_flight_bytes": 2**20}
     with serve(model, **options) as server, contextlib.ExitStack() as stack:
         for _ in range(5):
@@ -241,7 +241,9 @@ def test_a_length_that_is_only_promised_holds_nothing(serve, model):
             assert client.infer("m", {"x": X})["y"].shape == (1, 3)
 
 
-def test_a_client_that_leaves_stops_waiting_and_holds_nothing(serve, tmp_path, caplog):
+def test_a_client_that_leaves_stops_waiting_and_reserves_nothing(
+    serve, tmp_path, caplog
+):
     model = small_models.write_linear(tmp_path / "m.linear", sleep=0.3)
     options = {"max_request_bytes": 2**20, "max_in_flight_bytes": 2**20}
     caplog.set_level(logging.WARNING)

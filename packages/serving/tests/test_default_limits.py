@@ -162,7 +162,7 @@ def test_thirty_bodies_of_59_mib_are_not_all_held_at_one_time(start):
     ],
     ids=["60 MiB of objects", "15 MiB of objects", "deep lists", "deep objects"],
 )
-def test_json_that_costs_is_refused_and_holds_nobody_up(start, body, status, error):
+def test_json_that_costs_is_refused_and_blocks_nobody(start, body, status, error):
     with start() as process:
         served(process)
         before = process.status("VmHWM")

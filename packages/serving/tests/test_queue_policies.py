@@ -164,7 +164,7 @@ def test_priorities_and_time_limits_over_the_wire(serve, tmp_path, recorder):
     assert [first for _, (first,), _ in recorder.ran] == [0, 3, 1]
 
 
-def test_a_wait_limit_of_the_model_is_kept(serve, tmp_path, recorder):
+def test_a_wait_limit_of_the_model_is_enforced(serve, tmp_path, recorder):
     settings(tmp_path, "max_batch = 1\nwait_us = 30000\n" + PADDED)
     with serve(repository=tmp_path) as server, ThreadPoolExecutor(2) as pool:
 

@@ -143,7 +143,7 @@ def test_a_size_that_became_slow_returns_to_the_workers():
     assert results == [1]
 
 
-def test_a_run_that_holds_up_the_event_loop_is_the_last_there():
+def test_a_run_that_blocks_the_event_loop_is_the_last_there():
     quick = QuickRuns(lambda: len)
 
     def runs_until_quick():

@@ -124,8 +124,8 @@ def test_a_replaced_certificate_serves_new_connections(serve, model, authority, 
     with serve(model, tls=TlsFiles(chain, key)) as server:
         address = server.http_address
         first = serial(address, authority)
-        kept = https(address, authority)
-        assert live(kept) == 200
+        connection = https(address, authority)
+        assert live(connection) == 200
         chain.write_bytes(chain.read_bytes()[:100])
         end = time.monotonic() + 10
         while "stays in use" not in caplog.text and time.monotonic() < end:
@@ -136,7 +136,7 @@ def test_a_replaced_certificate_serves_new_connections(serve, model, authority, 
             time.sleep(0.05)
         assert serial(address, authority) != first
         assert serial(server.grpc_address, authority) != first
-        assert live(kept) == 200  # it keeps what it began with
+        assert live(connection) == 200  # it keeps what it began with
 
 
 def test_grpc_over_tls_is_negotiated(serve, model, authority):

@@ -39,7 +39,7 @@ std::vector<std::string> chosen(proa_config* config) {
   return names;
 }
 
-bool holds(const std::vector<std::string>& names, const std::string& name) {
+bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
@@ -75,7 +75,7 @@ PROA_EXPORT proa_status proa_config_append_pass(proa_config* config, const char*
   }
   return guarded(kWhere, [&] {
     const std::vector<std::string> names = written(config);
-    if (!holds(names, name)) refuse(kWhere, name, "--append-pass");
+    if (!contains(names, name)) refuse(kWhere, name, "--append-pass");
     if (name == std::string(kChains)) config->chains = true;
   });
 }
@@ -88,7 +88,7 @@ PROA_EXPORT proa_status proa_config_delete_pass(proa_config* config, const char*
   return guarded(kWhere, [&] {
     std::string list;
     for (const std::string& held : chosen(config)) list += (list.empty() ? "" : ", ") + held;
-    if (!holds(chosen(config), name)) {
+    if (!contains(chosen(config), name)) {
       proa::capi::fail(PROA_NOT_FOUND, std::string("[") + kWhere +
                                            "] expected a pass of the list (" + list + "), got '" +
                                            name + "'");

@@ -364,8 +364,10 @@ class Config(Bfloat16, Devices, Tuning):
 
     def disable_onnxruntime(self) -> None:
         """Undo `enable_onnxruntime`."""
-        kept = [d for d in self._delegates if not isinstance(d, OnnxRuntimeDelegate)]
-        self._delegates = kept
+        remaining = [
+            d for d in self._delegates if not isinstance(d, OnnxRuntimeDelegate)
+        ]
+        self._delegates = remaining
 
     def onnxruntime_enabled(self) -> bool:
         """True after `enable_onnxruntime`."""

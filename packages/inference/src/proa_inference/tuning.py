@@ -127,11 +127,11 @@ def tuned_strategies(
     }
     text = json.dumps(facts, sort_keys=True).encode()
     path = config.tuning_cache_dir() / f"{hashlib.sha256(text).hexdigest()[:32]}.json"
-    is_kept = bool(config._tuning_folder) or not is_secret
-    choices = _read(path, facts, len(choosing)) if is_kept else None
+    is_cached = bool(config._tuning_folder) or not is_secret
+    choices = _read(path, facts, len(choosing)) if is_cached else None
     if choices is None:
         choices = _measured(nodes, choosing, inputs, build)
-        if is_kept:
+        if is_cached:
             _write(path, {"made_for": facts, "choices": choices})
     return _of_all(nodes, choosing, choices)
 

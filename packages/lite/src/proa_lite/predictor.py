@@ -200,7 +200,7 @@ class Predictor:
                 f"[Predictor.run] expected {len(self._inputs)} inputs, got {len(given)}"
             )
         arrays = (library.Array * len(given))()
-        kept = [
+        references = [
             _describe(a, s, to)
             for a, s, to in zip(given, self._inputs, arrays, strict=True)
         ]
@@ -209,7 +209,7 @@ class Predictor:
             status = self._library.proa_lite_run(self._model, arrays, outputs)
             self._check(status, self._model)
             results = [_copy(array) for array in outputs]
-        del kept
+        del references
         self._held.update(zip(self.get_output_names(), results, strict=True))
         return results
 

@@ -123,7 +123,9 @@ class Composite(ABC):
             inputs=inputs,
             version=version,
             parameters={
-                key: value for key, value in request.parameters.items() if key in _KEPT
+                key: value
+                for key, value in request.parameters.items()
+                if key in _FORWARDED
             },
             binary_output=True,
             expires=request.expires,
@@ -135,4 +137,4 @@ class Composite(ABC):
 
 
 # The parameters of a request that the models it runs get too.
-_KEPT = frozenset({"priority", "sequence_id", "sequence_start", "sequence_end"})
+_FORWARDED = frozenset({"priority", "sequence_id", "sequence_start", "sequence_end"})

@@ -106,9 +106,9 @@ class Split:
         if copied is not None:
             seconds = time.monotonic() - began
             # Own arrays, as those of an answer may be views of what is reused.
-            kept = {each.name: each.array.copy() for each in response.outputs}
+            outputs = {each.name: each.array.copy() for each in response.outputs}
             task = asyncio.create_task(
-                self._compare(shadow, copied, request, kept, seconds)
+                self._compare(shadow, copied, request, outputs, seconds)
             )
             self._running.add(task)
             task.add_done_callback(self._running.discard)
@@ -119,7 +119,7 @@ class Split:
         shadow: Served,
         inputs: list[Tensor],
         request: InferRequest,
-        kept: Mapping[str, Any],
+        outputs: Mapping[str, Any],
         seconds: float,
     ) -> None:
         assert self.report is not None
@@ -137,7 +137,9 @@ class Split:
         except ServingError as error:
             self.report.failed(str(error))
             return
-        self.report.compare(kept, response.as_dict(), seconds, time.monotonic() - began)
+        self.report.compare(
+            outputs, response.as_dict(), seconds, time.monotonic() - began
+        )
 
 
 def _point(name: str, key: str) -> float:

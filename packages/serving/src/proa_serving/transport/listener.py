@@ -166,8 +166,8 @@ class Connections:
 
     def __init__(self, config: ServerConfig) -> None:
         self.held: set[Connection] = set()
-        kept = _RESERVED_FILES + (MAX_REGIONS if config.shared_memory else 0)
-        self._limit = _allowed_connections(config.max_connections, kept)
+        reserved = _RESERVED_FILES + (MAX_REGIONS if config.shared_memory else 0)
+        self._limit = _allowed_connections(config.max_connections, reserved)
 
     def is_full(self) -> bool:
         """Whether the next one may only check the server's health.
@@ -198,12 +198,12 @@ class Connections:
         return False
 
 
-def _allowed_connections(wanted: int, kept: int) -> int:
-    """``wanted``, or as many as there are file descriptors for, with ``kept`` left."""
+def _allowed_connections(wanted: int, reserved: int) -> int:
+    """``wanted``, or as many as file descriptors allow if ``reserved`` are left."""
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if files == resource.RLIM_INFINITY:
         return wanted
-    allowed = max(1, files - kept - _HEALTH_CONNECTIONS)
+    allowed = max(1, files - reserved - _HEALTH_CONNECTIONS)
     if allowed < wanted:
         log.warning(
             "at most %d connections, not %d: the limit of open files is %d",
