@@ -480,11 +480,11 @@ def python_versions() -> dict[str, str]:
     """The Pythons on PATH and under pyenv, by version."""
     found = {}
     for version in VERSIONS:
-        kept = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
+        installed = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
         on_path = shutil.which(f"python{version}") or ""
         # A pyenv shim is on PATH for every version and runs only the active one.
         if on_path and ".pyenv/shims" not in on_path:
             found[version] = on_path
-        elif kept:
-            found[version] = str(kept[-1])
+        elif installed:
+            found[version] = str(installed[-1])
     return found

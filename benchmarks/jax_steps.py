@@ -125,8 +125,8 @@ class Dropout(Module):
 
     def forward(self, x: Any) -> Any:
         self.key.value, now = jax.random.split(self.key.value)
-        kept = jax.random.bernoulli(now, 1 - self.p, x.shape)
-        return jnp.where(kept, x / (1 - self.p), 0)
+        mask = jax.random.bernoulli(now, 1 - self.p, x.shape)
+        return jnp.where(mask, x / (1 - self.p), 0)
 
 
 class Embedding(Module):
@@ -278,8 +278,8 @@ def step_of(work: workloads.Workload, precision: str) -> workloads.Step | None:
             table.at[batch[0][0]].add(-RATE * g)
             for table, g in zip(now["table"], rows, strict=True)
         ]
-        kept = _updated(now, grads, work.optimizer)
-        return {**kept, "table": tables, "state": state}, loss
+        updated = _updated(now, grads, work.optimizer)
+        return {**updated, "table": tables, "state": state}, loss
 
     now: dict[str, Any] = {k: [b.value for b in of(k)] for k in ("table", "state")}
     now["trained"] = [b.value for b in of("trained")]

@@ -45,14 +45,14 @@ static void take(Input* input, uint32_t* buffer, const char** at, uint64_t* left
 }
 
 static void copy_doubled(Input* input, int64_t rows, int64_t columns, float* y) {
-  int64_t kept = columns < kOutputs ? columns : kOutputs;
+  int64_t outputs = columns < kOutputs ? columns : kOutputs;
   uint32_t buffer = 0;
   uint64_t left = 0;
   const char* at = NULL;
-  for (int64_t row = 0; row < rows; ++row, y += kept) {
-    take(input, &buffer, &at, &left, y, kept * 4);
-    for (int64_t i = 0; i < kept; ++i) y[i] *= 2;
-    take(input, &buffer, &at, &left, NULL, (columns - kept) * 4);
+  for (int64_t row = 0; row < rows; ++row, y += outputs) {
+    take(input, &buffer, &at, &left, y, outputs * 4);
+    for (int64_t i = 0; i < outputs; ++i) y[i] *= 2;
+    take(input, &buffer, &at, &left, NULL, (columns - outputs) * 4);
   }
 }
 
@@ -69,15 +69,16 @@ static void answer(Request* request) {
   TRITONBACKEND_RequestInputByIndex(request, 0, &input);
   TRITONBACKEND_InputProperties(input, &name, &datatype, &shape, &dims, &bytes, &buffers);
   int64_t rows = shape[0], columns = shape[1];
-  int64_t kept[2] = {rows, columns < kOutputs ? columns : kOutputs};
+  int64_t output_shape[2] = {rows, columns < kOutputs ? columns : kOutputs};
   if (TRITONBACKEND_ResponseNew(&response, request)) {
     TRITONBACKEND_RequestRelease(request, kReleaseAll);
     return;
   }
   void* data = NULL;
-  Error* error = TRITONBACKEND_ResponseOutput(response, &output, "y", kFloat32, kept, 2);
+  Error* error = TRITONBACKEND_ResponseOutput(response, &output, "y", kFloat32, output_shape, 2);
   if (!error) {
-    error = TRITONBACKEND_OutputBuffer(output, &data, rows * kept[1] * 4, &memory, &memory_id);
+    error =
+        TRITONBACKEND_OutputBuffer(output, &data, rows * output_shape[1] * 4, &memory, &memory_id);
   }
   if (!error && data) copy_doubled(input, rows, columns, data);
   TRITONBACKEND_ResponseSend(response, kFinal, error);

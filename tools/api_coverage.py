@@ -155,8 +155,8 @@ def tested(row: dict[str, str]) -> bool:
 
 def names(table: Path) -> Iterator[Name]:
     with table.open(newline="", encoding="utf-8") as lines:
-        kept = (line for line in lines if not line.startswith("#"))
-        for row in csv.DictReader(kept, delimiter="\t", quoting=csv.QUOTE_NONE):
+        rows = (line for line in lines if not line.startswith("#"))
+        for row in csv.DictReader(rows, delimiter="\t", quoting=csv.QUOTE_NONE):
             if in_scope(row):
                 value = found(row["name"])
                 yield Name(

@@ -133,7 +133,7 @@ def _training(measured: Figures, bench: Figures) -> None:
 
 def _inference(measured: Figures, bench: Figures) -> None:
     """One table for each precision whose rows include every network of the last one."""
-    kept = ("workload", "batch", "threads", "ms", "ratio", "peer", "of_fp32", "kept")
+    columns = ("workload", "batch", "threads", "ms", "ratio", "peer", "of_fp32", "kept")
     for precision in ("fp32", "int8", "bf16"):
         rows = []
         for row in bench["rows"]:
@@ -143,7 +143,7 @@ def _inference(measured: Figures, bench: Figures) -> None:
                 batch = int(kind.rsplit(" ", 1)[1])
                 found = {**row, "batch": batch, "ms": row["proa"] / 1000}
                 found["peer"] = row.get("best")
-                rows.append({key: found.get(key) for key in kept})
+                rows.append({key: found.get(key) for key in columns})
         name = f"inference-{precision}"
         before = {row["workload"] for row in measured.get(name, {}).get("rows", ())}
         if rows and before <= {row["workload"] for row in rows}:

@@ -112,11 +112,11 @@ def _suppressed(boxes: Array, scores: Array) -> Array:
     if not which.size:
         return np.zeros((0, 6), np.float32)
     chosen, points = boxes[which], scores[which, kinds]
-    kept = nms(
+    selected = nms(
         proa.to_tensor(chosen), 0.45, proa.to_tensor(points),
         proa.to_tensor(kinds.astype(np.int64)), range(scores.shape[1]),
     ).numpy()  # fmt: skip
-    return np.column_stack([chosen[kept], points[kept], kinds[kept]])
+    return np.column_stack([chosen[selected], points[selected], kinds[selected]])
 
 
 # --- the metric

@@ -81,10 +81,10 @@ def test_losses_have_the_values_of_their_formulas(seg: None) -> None:
     labels = rng.integers(0, 3, (2, 8, 8))
     ignored = rng.random((2, 8, 8)) < 0.2
     hidden = np.where(ignored, 255, labels)
-    given, kept = proa.to_tensor(logits), ~ignored
+    given, valid = proa.to_tensor(logits), ~ignored
     chosen = np.take_along_axis(softmax(logits), labels[:, None], 1)[:, 0]
     entropy = losses.CrossEntropyLoss()(given, proa.to_tensor(hidden))
-    want = -(np.log(chosen) * kept).mean() / kept.mean()
+    want = -(np.log(chosen) * valid).mean() / valid.mean()
     np.testing.assert_allclose(entropy.item(), want, rtol=1e-4)
     # Each pixel's loss is weighed by (1 - p)^2.
     focal = losses.FocalLoss(gamma=2.0)(given, proa.to_tensor(labels))

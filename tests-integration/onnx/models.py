@@ -139,8 +139,8 @@ def characters() -> list[str]:
 def text_read(outputs: list[Array]) -> str:
     """The text of the best path (connectionist temporal classification)."""
     known, best = characters(), outputs[0][0].argmax(-1)
-    kept = [k for i, k in enumerate(best) if i == 0 or k != best[i - 1]]
-    return "".join(known[k] for k in kept).strip()
+    merged = [k for i, k in enumerate(best) if i == 0 or k != best[i - 1]]
+    return "".join(known[k] for k in merged).strip()
 
 
 def mask(outputs: list[Array]) -> Array:
