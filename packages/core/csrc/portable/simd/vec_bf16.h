@@ -9,6 +9,10 @@ namespace proa::PROA_ISA {
 
 /// Stores the first results of a row, as narrow() makes them of two vectors.
 struct Bf16Results {
+  /// Elements of a residual, `some` of them.
+  PROA_INLINE static VF load_some(const BF16* from, int64_t some) {
+    return some == kLanes ? load(from) : load_n(from, some);
+  }
   PROA_INLINE static void store_some(uint16_t* to, uint32_t some, __m512i words) {
     if (some == 0xffffffffu)
       _mm512_storeu_si512(to, words);

@@ -12,7 +12,9 @@ void depthwise_blocks(const Convolution& c, const PaddedInput& input, const floa
   if constexpr (kHasDepthwiseBlocks) {
     Job s = float_job(c, input, packed, bias, end);
     with_act(c.end.act, [&](auto act) {
-      if (finishes(c, DType::kF32)) s.finish = finish_lines<float, act.value>;
+      if (!finishes(c, DType::kF32)) return;
+      s.finish = finish_lines<float, act.value>;
+      s.clamps = act.value <= Act::kRelu6 && !c.end.is_scaled();
     });
     run<float>(s, first, last);
   }

@@ -45,6 +45,9 @@ struct Job {
   /// The same of two vectors of channels; nullptr where there is no such function.
   void (*finish_parts)(const Job& s, const Block& at, int64_t channel, const Sums& even,
                        const Sums& odd) = nullptr;
+  /// Results between bounds, perhaps normalised floats, for which the sums of whole vectors (BF16:
+  /// two) are not passed to these functions.
+  bool clamps = false;
 };
 
 /// A block: where its first tap is in x, and its first pixel among the output's.
@@ -143,6 +146,42 @@ void finish_lines(const Job& s, const Block& at, int64_t channel, int64_t some, 
   }
 }
 
+/// The bounds of what Job::clamps.
+struct Bounds {
+  VF low, high;
+
+  PROA_INLINE explicit Bounds(const Job& s) {
+    const Act act = s.c.end.act;
+    const float none = __builtin_inff();
+    low = splat(act == Act::kNone ? -none : 0.0f);
+    high = splat(act == Act::kRelu6 ? 6.0f : none);
+  }
+  PROA_INLINE VF clamp(VF y) const { return min(high, max(low, y)); }
+};
+
+/// As Job::finish_parts, of what Job::clamps: BF16's is in depthwise_blocks.avx512.cc.
+template <class X>
+PROA_INLINE void clamp_parts(const Job& s, const Block& at, int64_t channel, const Sums& even,
+                             const Sums& odd);
+
+/// As finish_lines, of a whole vector that Job::clamps. Inlined, so that the sums stay in
+/// registers.
+PROA_INLINE void clamp_lines(const Job& s, const Block& at, int64_t channel, const Sums& sums) {
+  const Bounds bounds(s);
+  const VectorEnd end(s.c.end, channel, kLanes);
+#pragma GCC unroll 2
+  for (int l = 0; l < kMaxLines; ++l) {
+    if (l >= at.count) return;
+    float* const to = static_cast<float*>(s.c.end.out.data) + at.to[l] + channel;
+#pragma GCC unroll 4
+    for (int i = 0; i < kPixels; ++i) {
+      VF y = sums[l][i];
+      if (end.is_normed) y = normalised<VF>(y, end.center, end.factor, end.shift);
+      if (i >= at.skip) store(to + i * s.pixel, bounds.clamp(y));
+    }
+  }
+}
+
 /// The same through memory.
 void write_lines(const Job& s, const Block& at, int64_t channel, int64_t some, const Sums& sums) {
   alignas(64) float spare[kPixels * kLanes];
@@ -178,7 +217,10 @@ void run_block(const Job& s, const Block& at) {
       };
       sum(PartConstant<Part::kEven>{}, even);
       sum(PartConstant<Part::kOdd>{}, odd);
-      s.finish_parts(s, at, channel, even, odd);
+      if (s.clamps)
+        clamp_parts<X>(s, at, channel, even, odd);
+      else
+        s.finish_parts(s, at, channel, even, odd);
     }
   }
   const auto sum = [&](auto full, int64_t some) {
@@ -186,10 +228,12 @@ void run_block(const Job& s, const Block& at) {
     Sums sums;
     sum_block<X, Part::kAll, kTaps, kStep, kLines, kWhole, decltype(full)::value>(
         s, x + channel, s.kernels + channel, at, start, some, sums);
+    if constexpr (__is_same(X, float) && decltype(full)::value) {
+      if (s.clamps) return clamp_lines(s, at, channel, sums);
+    }
     s.finish(s, at, channel, some, sums);
   };
-  if constexpr (!kManyRegisters)  // where masked loads take registers
-    for (; channel + kLanes <= s.c.groups; channel += kLanes) sum(BoolConstant<true>{}, kLanes);
+  for (; channel + kLanes <= s.c.groups; channel += kLanes) sum(BoolConstant<true>{}, kLanes);
   for (; channel < s.c.groups; channel += kLanes)
     sum(BoolConstant<false>{}, min(s.c.groups - channel, kLanes));
 }

@@ -224,11 +224,17 @@ TileEnd tile_end(const FloatEpilogue& end, int64_t col) {
 }
 
 bool narrow_end(const FloatEpilogue& end, int64_t row, int64_t rows, int64_t col, NarrowEnd* to) {
-  const CoalescedAxes& lines = end.out.rows;
+  const CoalescedAxes &lines = end.out.rows, &added = end.residual.rows;
+  const bool adds = end.residual.data != nullptr;
   if (lines.evenly_spaced(row, row + rows) < rows) return false;
+  if (adds && added.evenly_spaced(row, row + rows) < rows) return false;
   const float none = __builtin_inff();
-  *to = {static_cast<uint16_t*>(end.out.data) + lines.at(row) + col, lines.step(),
-         end.act == Act::kNone ? -none : 0.0f, end.act == Act::kRelu6 ? 6.0f : none};
+  *to = {static_cast<uint16_t*>(end.out.data) + lines.at(row) + col,
+         lines.step(),
+         end.act == Act::kNone ? -none : 0.0f,
+         end.act == Act::kRelu6 ? 6.0f : none,
+         adds ? static_cast<const BF16*>(end.residual.data) + added.at(row) + col : nullptr,
+         adds ? added.step() : 0};
   return true;
 }
 
@@ -242,7 +248,7 @@ void set_output(GemmOutput* out, const FloatEpilogue* end) {
   out->epilogue = float_epilogue;
   out->epilogue_ctx = end;
   if (kSmallBuild) return;
-  out->narrows = narrows_rows(*end) && end->residual.data == nullptr && end->act <= Act::kRelu6;
+  out->narrows = narrows_rows(*end) && end->act <= Act::kRelu6;
   out->clamps = finishes_vectors(*end) && end->by_channels() && end->residual.data == nullptr &&
                 end->act <= Act::kRelu6 && !end->is_scaled();
 }

@@ -52,11 +52,14 @@ struct TileEnd {
   float low, high;
 };
 
-/// The end of a tile whose results are BF16: rows `ld` elements apart, clamped to [low, high].
+/// The end of a tile whose results are BF16: rows `ld` elements apart, to which those of a residual
+/// are added if there is one, clamped to [low, high].
 struct NarrowEnd {
   uint16_t* out;
   int64_t ld;
   float low, high;
+  const BF16* residual;  // or nullptr; may be `out`
+  int64_t residual_ld;
 };
 
 /// What a thread has made of AMX's registers. The system saves them with the thread's others until

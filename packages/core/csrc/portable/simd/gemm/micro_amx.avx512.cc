@@ -284,6 +284,11 @@ void finish(const Tile& t, int vecs, const float* sums) {
     VF low = load(sums), high = vecs == 1 ? VF{} : load(sums + kLanes);
     if (t.narrow != nullptr) {
       const VF from = splat(t.narrow->low), to = splat(t.narrow->high);
+      if (const BF16* residual = t.narrow->residual; residual != nullptr) {
+        residual += i * t.narrow->residual_ld;
+        low += Unit::Results::load_some(residual, min(cols, kLanes));
+        if (vecs > 1) high += Unit::Results::load_some(residual + kLanes, cols - kLanes);
+      }
       low = min(to, max(from, low));
       high = min(to, max(from, high));
       Unit::Results::store_some(t.narrow->out + i * t.narrow->ld, some,

@@ -119,18 +119,25 @@ PROA_INLINE void finish_with(const Tiled& tile, const Tile& t, const TileEnd& en
 }
 
 /// Stores a tile as its `narrow` says.
-template <class Arith, class Tiled>
+template <class Arith, bool kAdds, class Tiled>
 PROA_INLINE void finish_narrow(const Tiled& tile, const Tile& t, int rows, int vecs) {
   const NarrowEnd& end = *t.narrow;
   const VF low = splat(end.low), high = splat(end.high);
+  const BF16* from = end.residual;
   uint16_t* to = end.out;
   const int64_t count = (vecs - 1) * kLanes + t.last;
   const auto some = static_cast<uint32_t>((uint64_t{1} << count) - 1);
 #pragma GCC unroll 16
   for (int i = 0; i < rows; ++i, to += end.ld) {
     if (i >= rows - 1 && i >= t.count) return;
-    const VF first = min(high, max(low, tile.acc[i][0]));
-    const VF second = vecs == 1 ? VF{} : min(high, max(low, tile.acc[i][vecs - 1]));
+    VF first = tile.acc[i][0], second = vecs == 1 ? VF{} : tile.acc[i][vecs - 1];
+    if (kAdds) {
+      first += Arith::load_some(from, vecs > 1 ? kLanes : t.last);
+      if (vecs > 1) second += Arith::load_some(from + kLanes, t.last);
+      from += end.residual_ld;
+    }
+    first = min(high, max(low, first));
+    if (vecs > 1) second = min(high, max(low, second));
     Arith::store_some(to, some, Arith::narrow(first, second));
   }
 }
@@ -139,7 +146,10 @@ PROA_INLINE void finish_narrow(const Tiled& tile, const Tile& t, int rows, int v
 template <class Arith, class Tiled>
 PROA_INLINE void finish_tile(Tiled* tile, const Tile& t, int rows, int vecs) {
   if constexpr (kNarrows<Arith>) {
-    if (t.narrow != nullptr) return finish_narrow<Arith>(*tile, t, rows, vecs);
+    if (t.narrow != nullptr) {
+      if (t.narrow->residual != nullptr) return finish_narrow<Arith, true>(*tile, t, rows, vecs);
+      return finish_narrow<Arith, false>(*tile, t, rows, vecs);
+    }
   }
   tile->finish(t);
 }
