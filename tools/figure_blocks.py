@@ -263,7 +263,7 @@ def zoo(measured: Figures) -> str:
             " → ".join(f"{number / unit:.{digits}f}" for number in row[key])
             for key, unit, digits in (
                 ("flops", 1e6, 1), ("parameters", 1e3, 0), ("bytes", 1e3, 0),
-                ("ms", 1, 2),
+                ("ms", 1, 3),
             )
         ]  # fmt: skip
         lines.append(
