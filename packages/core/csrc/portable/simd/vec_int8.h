@@ -147,7 +147,9 @@ template <class A>
 PROA_INLINE VI add_unit_products(VI acc, A a, VI b) {
   const VI all = a - VI{};
 #if defined(__AVX512F__)
-  return (VI)_mm512_dpbusd_epi32((__m512i)acc, (__m512i)all, (__m512i)b);
+  // As an intrinsic the compiler schedules it further from its operands, and spills sums of tiles.
+  __asm__("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(all), "v"(b));
+  return acc;
 #else
   // The sums of a micro-kernel and its operands take 15 of 16 registers: the compiler would
   // multiply for several sums ahead, and spill.
