@@ -160,6 +160,31 @@ def test_a_recipe_gives_a_cheaper_model_that_runs_as_it_was_evaluated(name, smal
     assert loss_of(job.task, run, data) < 1.5 * loss_of(job.task, eager(whole), data)
 
 
+def test_weights_take_16_bits_where_int8_makes_no_layer_faster(small_zoo, monkeypatch):
+    def slow_in_int8(self, network, input_spec):
+        products = (proa.nn.Conv2D, proa.nn.Linear)
+        layers = dict(network.named_sublayers())
+        return {
+            path: proa_slim.LayerSpeed(path, "conv2d", 1.0, 2.0)
+            for path in layers
+            if isinstance(layers[path], products)
+        }
+
+    monkeypatch.setattr(proa_slim.QAT, "slow_in_int8", slow_in_int8)
+    job = small_zoo.compressed("blazeface-int8")
+    program = job.quantized.program
+    assert not any(node.op.endswith("int8") for node in program.nodes())
+    kernels = [v for v in program.constants() if len(v.shape) == 4]
+    assert {v.dtype for v in kernels} == {"float16"}
+    after = small_zoo.folder / "blazeface.half.proa"
+    job.quantized.save(after)
+    data = job.task.samples(32, "test")
+    for own, deployed in zip(
+        outputs_of(job.quantized, data), outputs_of(predictor(after), data), strict=True
+    ):
+        assert deployed.tobytes() == own.tobytes()
+
+
 def test_a_row_says_what_a_recipe_does_not_keep():
     recipe = RECIPES["fast-scnn-prune"]
     row = {"metric": "mIoU", "value": [60.0, 59.0], "flops": [100, 45],
