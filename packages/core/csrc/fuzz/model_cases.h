@@ -190,8 +190,8 @@ inline size_t graph_offset(const Bytes& bytes, Random* random) {
 }
 
 inline Bytes mutate(const std::vector<Bytes>& seeds, Random* random) {
-  static const uint32_t kOdd[] = {0,          1,          2,          7,          8,   9,    64,
-                                  0x7fffffff, 0x80000000, 0xffffffff, 0xfffffff8, 255, 65535};
+  static constexpr uint32_t kOdd[] = {0,          1,          2,          7,          8,   9,    64,
+                                      0x7fffffff, 0x80000000, 0xffffffff, 0xfffffff8, 255, 65535};
   Bytes bytes = seeds[random->below(seeds.size())];
   const size_t changes = 1 + random->below(4);
   for (size_t c = 0; c < changes && bytes.size() > 16; ++c) {

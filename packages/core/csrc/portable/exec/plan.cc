@@ -224,7 +224,7 @@ Status Plan::add_view(uint32_t i, Call* call, uint32_t slot) {
   }
   PROA_TRY(status);
   if (repeats_nothing(*call)) {
-    static const uint64_t kZero[2] = {};  // an element of any dtype
+    static constexpr uint64_t kZero[2] = {};  // an element of any dtype
     call->out[0].data = const_cast<uint64_t*>(kZero);
     ref = {kConstantRoot, 0};
     offset = 0;
