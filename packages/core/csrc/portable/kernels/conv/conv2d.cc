@@ -17,7 +17,7 @@ Convolution make_convolution(const Call& c) {
 Convolution make_fused_convolution(const Call& c) {
   Convolution r = make_convolution<Conv2dActAttrs>(c);
   if (c.n_in > 3 && c.in[3].given())
-    r.end.residual = pixel_matrix(c.in[3], 0, 0, 1, 1, r.rows, r.cols);
+    r.end.residual = pixel_matrix(c.in[3], 0, 0, 1, 1, r.output.height, r.output.width);
   r.end.act = static_cast<Act>(c.attr<Conv2dActAttrs>().act);
   return r;
 }

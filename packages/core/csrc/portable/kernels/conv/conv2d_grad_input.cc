@@ -49,17 +49,16 @@ Convolution phase_correlation(const Call& c, int64_t ph, int64_t pw) {
   const Phase v = phase_of(pw, dx.shape[3], w.shape[3], a.stride[1], a.padding[2], a.dilation[1]);
   Convolution r;
   r.x = dy;
-  r.top = -h.start;
-  r.left = -v.start;
-  r.taps_h = v.taps == 0 ? 0 : h.taps;
-  r.taps_w = h.taps == 0 ? 0 : v.taps;
-  r.tap_h = h.spacing;
-  r.tap_w = v.spacing;
+  r.window.kernel_h = v.taps == 0 ? 0 : h.taps;
+  r.window.kernel_w = h.taps == 0 ? 0 : v.taps;
+  r.window.dilation_h = h.spacing;
+  r.window.dilation_w = v.spacing;
+  r.window.pad_top = -h.start;
+  r.window.pad_left = -v.start;
   r.groups = a.groups;
   r.depth = w.shape[0] / a.groups;
   r.outs = w.shape[1];
-  r.rows = h.count;
-  r.cols = v.count;
+  r.output = {h.count, v.count};
   r.kernels = {nullptr,
                w.dtype,
                r.depth * w.stride[0],
@@ -69,7 +68,7 @@ Convolution phase_correlation(const Call& c, int64_t ph, int64_t pw) {
                w.stride[0]};
   const int64_t skip = h.first * w.stride[2] + v.first * w.stride[3];
   r.kernels.data = w.as<const uint8_t>() + skip * static_cast<int64_t>(size_of(w.dtype));
-  r.end.out = pixel_matrix(dx, ph, pw, a.stride[0], a.stride[1], r.rows, r.cols);
+  r.end.out = pixel_matrix(dx, ph, pw, a.stride[0], a.stride[1], r.output.height, r.output.width);
   return r;
 }
 
@@ -156,8 +155,8 @@ void run_fused_phases(const Call& call, const View* bias, const FusedPhases& t) 
     for (int64_t line = begin; line < end; ++line)
       for (int i = 0; i < count; ++i) {
         const Convolution& r = phases[i];
-        const int64_t n = line / rows, at = n * r.rows + line - n * rows;
-        if (line - n * rows < r.rows)
+        const int64_t n = line / rows, at = n * r.output.height + line - n * rows;
+        if (line - n * rows < r.output.height)
           depthwise_lines(r, input, r.packed, own, outputs[i], at, at + 1);
       }
   });

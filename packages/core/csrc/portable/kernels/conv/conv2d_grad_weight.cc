@@ -55,7 +55,7 @@ struct Job {
   PaddedInput x, padded_dy;
   bool x_flat, dy_flat;  // pixels are evenly apart through all images
   bool dy_unpacked;      // few panels of patches: dy is read in place
-  int64_t lines() const { return c.x.shape[0] * c.rows; }
+  int64_t lines() const { return c.lines(); }
   int64_t first_line(int64_t part) const { return part * lines() / parts; }
   /// Units that so many pixels take.
   int64_t units(int64_t pixels) const { return pairs ? (pixels + 1) / 2 : pixels; }
@@ -75,7 +75,8 @@ struct Job {
 
 /// True if the pixels of dy are evenly apart through all images.
 bool is_flat(const Job& j, const PaddedInput& f) {
-  return f.row == f.pixel * j.c.cols && (f.image == f.row * j.c.rows || j.c.x.shape[0] == 1);
+  return f.row == f.pixel * j.c.output.width &&
+         (f.image == f.row * j.c.output.height || j.c.x.shape[0] == 1);
 }
 
 /// Elements between the sums of an out channel, and of an element of the patches.
@@ -91,13 +92,13 @@ int64_t sum_rows(const Job& j) { return j.direct ? j.window : j.c.outs; }
 void set_layouts(Job* j) {
   const Convolution& c = j->c;
   const bool few = c.depth < 16, pairs = multiplies_bf16_pairs(j->dy.dtype);
-  const bool contiguous = c.tap_w == 1 && c.x.shape[1] == c.depth;
+  const bool contiguous = c.window.dilation_w == 1 && c.x.shape[1] == c.depth;
   j->joined = few && contiguous && pairs && product_micro_kernel(j->dy.dtype, pairs).takes_rows();
   j->direct = few && !j->joined;
-  j->pairs = pairs && (!j->direct || c.cols % 2 == 0);
+  j->pairs = pairs && (!j->direct || c.output.width % 2 == 0);
   j->x_shape = few ? padded_shape(c) : unpadded_shape(c.x);
   j->x_shape.pixel = 0;
-  j->dy_shape = {0, 0, c.rows, c.cols};
+  j->dy_shape = {0, 0, c.output.height, c.output.width};
   // Tiles read an even number of rows, and whole vectors.
   j->x_here = !few && is_usable_in_place(c.x, j->x_shape);
   j->dy_here = is_usable_in_place(j->dy, j->dy_shape) &&
@@ -111,7 +112,7 @@ void set_layouts(Job* j) {
         (!j->by_rows() || is_flat(*j, {nullptr, dy.stride[0], dy.stride[2], dy.stride[3]}));
     j->dy_shape.pixel = (j->dy.shape[1] + 1) / 2 * 2;
   }
-  j->run = contiguous ? c.taps_w * c.depth : c.depth;
+  j->run = contiguous ? c.window.kernel_w * c.depth : c.depth;
 }
 
 void set_blocks(Job* j) {
@@ -123,11 +124,11 @@ void set_blocks(Job* j) {
   const int64_t tiles = max(j->rows * j->cols, 1);
   const bool shared = tiles >= kTasks && !j->direct;
   j->parts = shared ? 1 : max(min(kTasks, j->lines()), 1);
-  const int64_t pixels = max(ceil_div(j->lines(), j->parts) * j->c.cols, 1);
+  const int64_t pixels = max(ceil_div(j->lines(), j->parts) * j->c.output.width, 1);
   const int64_t fit = kGradWeightPanel / (j->width * j->size) * (j->pairs ? 2 : 1);
   j->steps = ceil_div(pixels, ceil_div(pixels, fit));
   if (j->pairs) j->steps = round_up(j->steps, j->by_rows() ? kPixelsOfRow : 2);
-  const int64_t x = j->steps * j->c.step_h * j->c.step_w * j->c.depth;
+  const int64_t x = j->steps * j->c.window.stride_h * j->c.window.stride_w * j->c.depth;
   j->taken = max(caches().grad_weight_block / ((j->block() + x) * j->size), 1);
   j->taken = min(j->taken, ceil_div(pixels, j->steps));
 }
@@ -142,12 +143,12 @@ Job job_of(const Call& call) {
   const Micro& micro = j.micro();
   j.size = micro.size;
   j.lanes = micro.lanes;
-  j.window = j.c.taps_h * j.c.taps_w * j.c.depth;
+  j.window = j.c.window.taps() * j.c.depth;
   j.columns = gemm_columns(micro, j.direct ? j.c.outs : j.window);
   set_blocks(&j);
   const View& dw = call.out[0];
-  j.straight = j.parts == 1 && j.c.taps_h * j.c.taps_w == 1 && dw.stride[1] == 1 && !j.direct &&
-               (dw.dtype == DType::kF32 || is_double(dw.dtype)) && j.lines() * j.c.cols > 0;
+  j.straight = j.parts == 1 && j.c.window.taps() == 1 && dw.stride[1] == 1 && !j.direct &&
+               (dw.dtype == DType::kF32 || is_double(dw.dtype)) && j.lines() * j.c.output.width > 0;
   return j;
 }
 
@@ -157,7 +158,7 @@ size_t sum_bytes(const Job& j) {
 }
 /// Bytes of a line of dy by pairs of pixels.
 int64_t line_bytes(const Job& j) {
-  return gemm_columns(j.micro(), j.c.outs) * j.units(j.c.cols) * j.size;
+  return gemm_columns(j.micro(), j.c.outs) * j.units(j.c.output.width) * j.size;
 }
 /// Bytes of the blocks of dy of one part; with capacity for a vector past the end.
 size_t taken_bytes(const Job& j) {
@@ -170,8 +171,8 @@ struct Position {
   int64_t n, h, w;
 };
 Position position(const Job& j, int64_t first_line, int64_t pixel) {
-  const int64_t line = first_line + pixel / j.c.cols, n = line / j.c.rows;
-  return {n, line - n * j.c.rows, pixel % j.c.cols};
+  const int64_t line = first_line + pixel / j.c.output.width, n = line / j.c.output.height;
+  return {n, line - n * j.c.output.height, pixel % j.c.output.width};
 }
 
 /// Part of the pixels of one group.
@@ -188,7 +189,7 @@ template <class T>
 const Element<T>* outs_of(const Part& s, int64_t block) {
   const PaddedInput& f = s.j.padded_dy;
   return static_cast<const Element<T>*>(f.data) +
-         (s.first * s.j.c.cols + s.begin(block)) * f.pixel + s.group * s.j.c.outs;
+         (s.first * s.j.c.output.width + s.begin(block)) * f.pixel + s.group * s.j.c.outs;
 }
 
 /// As pack_outs, each panel as [outs][pixel].
@@ -219,7 +220,7 @@ void pack_outs(const Part& s, int64_t row, int64_t rows, int64_t block, T* to) {
   const PaddedInput& f = j.padded_dy;
   for (int64_t i = 0, k = s.steps(block); i < k;) {
     const Position at = position(j, s.first, s.begin(block) + i);
-    const int64_t some = min(j.dy_flat ? k - i : min(j.c.cols - at.w, k - i), kSome);
+    const int64_t some = min(j.dy_flat ? k - i : min(j.c.output.width - at.w, k - i), kSome);
     const auto* from = static_cast<const Element<T>*>(f.data) + at.n * f.image + at.h * f.row +
                        at.w * f.pixel + s.group * j.c.outs;
     for (int64_t r = 0; r < rows; ++r) {
@@ -246,8 +247,8 @@ void fetch_block(const Part& s, int64_t block) {
   if (j.dy_unpacked) fetch(outs_of<T>(s, block), k * j.padded_dy.pixel * size);
   for (int64_t i = 0; i < k; ++i) {
     const Position at = position(j, s.first, s.begin(block) + i);
-    const int64_t offset = at.n * j.x.image + at.h * j.c.step_h * j.x.row +
-                           at.w * j.c.step_w * j.x.pixel + s.group * j.c.depth;
+    const int64_t offset = at.n * j.x.image + at.h * j.c.window.stride_h * j.x.row +
+                           at.w * j.c.window.stride_w * j.x.pixel + s.group * j.c.depth;
     fetch(static_cast<const Element<T>*>(j.x.data) + offset, j.c.depth * size);
   }
 }
@@ -257,7 +258,8 @@ struct Columns {
   int64_t first, end;
 };
 Columns columns_of(const Job& j, int64_t w, int64_t n, int64_t q) {
-  const int64_t step = j.c.step_w, offset = q * j.c.tap_w - j.c.left, size = j.x_shape.width;
+  const int64_t step = j.c.window.stride_w, offset = j.c.window.column(0, q),
+                size = j.x_shape.width;
   const int64_t first = offset < 0 ? ceil_div(-offset, step) : 0;
   const int64_t end = offset >= size ? 0 : (size - 1 - offset) / step + 1;
   const int64_t begin = min(max(first - w, 0), n);
@@ -270,12 +272,12 @@ void pack_tap(const Part& s, int64_t block, int64_t p, int64_t q, int64_t elemen
               int64_t width, int64_t capacity, T* to) {
   const Job& j = s.j;
   const Convolution& c = j.c;
-  const int64_t step = c.step_w * j.x.pixel, k = s.steps(block);
+  const int64_t step = c.window.stride_w * j.x.pixel, k = s.steps(block);
   for (int64_t i = 0; i < k;) {
     const Position at = position(j, s.first, s.begin(block) + i);
-    const int64_t some = j.x_flat ? k : min(c.cols - at.w, k - i);
-    const int64_t h = at.h * c.step_h - (j.joined ? 0 : c.top) + p * c.tap_h;
-    const int64_t w = at.w * c.step_w - (j.joined ? 0 : c.left) + q * c.tap_w;
+    const int64_t some = j.x_flat ? k : min(c.output.width - at.w, k - i);
+    const int64_t h = c.window.row(at.h, p) + (j.joined ? c.window.pad_top : 0);
+    const int64_t w = c.window.column(at.w, q) + (j.joined ? c.window.pad_left : 0);
     const auto* from = static_cast<const Element<T>*>(j.x.data) + at.n * j.x.image + h * j.x.row +
                        w * j.x.pixel + s.group * c.depth + element;
     Columns in = {0, some};
@@ -296,7 +298,7 @@ void pack_patches(const Part& s, int64_t col, int64_t block, int64_t width, T* p
   const Job& j = s.j;
   const int64_t lane = col * j.width, lanes = min(j.window - lane, width);
   // What is contiguous: a tap, or a row of them.
-  const int64_t depth = j.joined ? j.run : j.c.depth, taps_w = j.joined ? 1 : j.c.taps_w;
+  const int64_t depth = j.joined ? j.run : j.c.depth, taps_w = j.joined ? 1 : j.c.window.kernel_w;
   if (lanes < width)
     memset(static_cast<void*>(panel), 0,
            static_cast<size_t>(j.units(s.steps(block)) * width) * sizeof(T));
@@ -320,15 +322,16 @@ void add_line(const Part& s, int64_t line, uint8_t* sums, uint8_t* scratch) {
   const uint8_t* dy =
       static_cast<const uint8_t*>(j.padded_dy.data) +
       (at.n * j.padded_dy.image + at.h * j.padded_dy.row + s.group * c.outs) * element;
-  const uint8_t* x = static_cast<const uint8_t*>(j.x.data) +
-                     (at.n * j.x.image + at.h * c.step_h * j.x.row + s.group * c.depth) * j.size;
+  const uint8_t* x =
+      static_cast<const uint8_t*>(j.x.data) +
+      (at.n * j.x.image + at.h * c.window.stride_h * j.x.row + s.group * c.depth) * j.size;
   const int64_t height = tile_rows(ceil_div(j.run, ceil_div(j.run, kTileRows)));
-  const int64_t runs_w = c.taps_w * c.depth / j.run;
+  const int64_t runs_w = c.window.kernel_w * c.depth / j.run;
   Tile t = {};
-  t.lda = c.step_w * j.x.pixel * (j.pairs ? 2 : 1);
+  t.lda = c.window.stride_w * j.x.pixel * (j.pairs ? 2 : 1);
   t.ldb = j.padded_dy.pixel;
   t.ldc = j.columns;
-  t.k = j.units(c.cols);
+  t.k = j.units(c.output.width);
   t.accumulate = line != s.first;
   t.last = static_cast<int>(j.lanes);
   for (int64_t o = 0; o < c.outs; o += j.width) {
@@ -339,14 +342,15 @@ void add_line(const Part& s, int64_t line, uint8_t* sums, uint8_t* scratch) {
         t.ldb = vecs * j.lanes;
         auto* const panel = reinterpret_cast<Bf16Pair*>(scratch);
         put_pixel_pairs(static_cast<const uint16_t*>(t.b), j.padded_dy.pixel,
-                        min(c.outs - o, j.width), 0, c.cols, t.ldb, panel);
+                        min(c.outs - o, j.width), 0, c.output.width, t.ldb, panel);
         t.b = panel;
       }
     }
-    for (int64_t r = 0; r < c.taps_h * runs_w; ++r) {
+    for (int64_t r = 0; r < c.window.kernel_h * runs_w; ++r) {
       const int64_t p = r / runs_w, q = r - p * runs_w;
       for (int64_t e = 0; e < j.run; e += height) {
-        t.a = x + (p * c.tap_h * j.x.row + q * c.tap_w * j.x.pixel + e) * j.size;
+        t.a = x + (p * c.window.dilation_h * j.x.row + q * c.window.dilation_w * j.x.pixel + e) *
+                      j.size;
         t.c = sums + ((r * j.run + e) * j.columns + o) * j.size;
         t.count = static_cast<int>(min(j.run - e, height));
         micro.run(tile_rows(t.count), vecs, t);
@@ -385,11 +389,11 @@ PrefetchRanges prefetch_ranges(const Part& s, int64_t block, int64_t blocks) {
   }
   const bool dense = !j.joined && j.x.row == j.x.pixel * j.x_shape.width &&
                      j.x.image == j.x.row * j.x_shape.height;
-  if (dense && c.step_h <= c.taps_h) {
+  if (dense && c.window.stride_h <= c.window.kernel_h) {
     auto offset = [&](int64_t pixel) {
       const Position at = position(j, s.first, pixel);
-      const int64_t row = at.h * c.step_h + (c.taps_h - 1) * c.tap_h - c.top;
-      return at.n * j.x.image + row * j.x.row + at.w * c.step_w * j.x.pixel;
+      const int64_t row = c.window.row(at.h, c.window.kernel_h - 1);
+      return at.n * j.x.image + row * j.x.row + at.w * c.window.stride_w * j.x.pixel;
     };
     const int64_t first = offset(begin);
     next.from[1] = reinterpret_cast<const char*>(static_cast<const Element<T>*>(j.x.data) + first);
@@ -435,7 +439,8 @@ void multiply(const Part& s, const BlockPair& m, int64_t col, int64_t split, boo
     t.accumulate = block > 0;
     if (fetches) fetch_block<T>(s, block);
     if (in_place)
-      t.b = static_cast<const T*>(j.x.data) + (s.first * j.c.cols + s.begin(block)) * j.x.pixel;
+      t.b = static_cast<const T*>(j.x.data) +
+            (s.first * j.c.output.width + s.begin(block)) * j.x.pixel;
     else
       pack_patches(s, col, block, t.ldb, panel);
     for (int64_t r = split * m.each(); r < min((split + 1) * m.each(), m.rows); ++r) {
@@ -458,7 +463,8 @@ void multiply(const Part& s, const BlockPair& m, int64_t col, int64_t split, boo
 template <class T>
 void add_part(const Call& call, const Part& s, uint8_t* sums, int64_t ld, T* taken) {
   const Job& j = s.j;
-  const bool pointwise = j.c.taps_h * j.c.taps_w == 1 && j.c.top == 0 && j.c.left == 0;
+  const bool pointwise =
+      j.c.window.taps() == 1 && j.c.window.pad_top == 0 && j.c.window.pad_left == 0;
   const int64_t at_once = j.taken_panels();
   for (int64_t row = 0; row < j.rows; row += at_once)
     for (int64_t block = 0; block < s.blocks; block += j.taken) {
@@ -487,10 +493,11 @@ void run(const Call& call, const Job& j, uint8_t* sums, uint8_t* scratch) {
   if (j.parts > 1) alone.parallel = nullptr;
   const View& dw = call.out[0];
   for (int64_t group = 0; group < j.c.groups; ++group) {
-    if (j.lines() * j.c.cols == 0) memset(sums, 0, sum_bytes(j));
+    if (j.lines() * j.c.output.width == 0) memset(sums, 0, sum_bytes(j));
     parallel_for(call, j.parts, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        Part s = {j, group, j.first_line(i), (j.first_line(i + 1) - j.first_line(i)) * j.c.cols, 0};
+        Part s = {j, group, j.first_line(i),
+                  (j.first_line(i + 1) - j.first_line(i)) * j.c.output.width, 0};
         s.blocks = ceil_div(s.pixels, j.steps);
         uint8_t* to = sums + i * sum_rows(j) * j.columns * j.size;
         uint8_t* const taken = scratch + static_cast<size_t>(i) * taken_bytes(j);
@@ -517,7 +524,7 @@ PaddedInput read_input(const Call& call, const Job& j, const View& x, const Padd
     return {pad_input(call, x, shape, false, memory, true).data, shape.height * row, row, pixel};
   }
   if constexpr (kHasBf16Pairs) {
-    if (shape.pixel == 0) return pair_columns(call, x, shape, j.c.step_w, memory);
+    if (shape.pixel == 0) return pair_columns(call, x, shape, j.c.window.stride_w, memory);
   }
   if (here) return {x.data, x.stride[0], x.stride[2], x.stride[3]};
   PaddedInput f = pad_input(call, x, shape, false, memory, true);
@@ -546,8 +553,8 @@ Status conv2d_grad_weight(const Call& call) {
   j.padded_dy = read_input(call, j, j.dy, j.dy_shape, j.dy_here, rest);
   if (!j.dy_here) rest += align64(padded_bytes(j.dy, j.dy_shape, j.pairs));
   if (filtered) return winograd_weight(call, j.c, j.x, j.padded_dy, call.out[0], rest);
-  const bool plain = j.c.taps_h * j.c.taps_w == 1 && j.c.step_h * j.c.step_w == 1 &&
-                     j.c.x.shape[2] == j.c.rows && j.c.x.shape[3] == j.c.cols;
+  const bool plain = j.c.window.taps() == 1 && j.c.window.stride_h * j.c.window.stride_w == 1 &&
+                     j.c.x.shape[2] == j.c.output.height && j.c.x.shape[3] == j.c.output.width;
   j.x_flat = plain && is_flat(j, j.x);
   j.dy_flat = is_flat(j, j.padded_dy);
   j.dy_unpacked = !j.pairs && j.dy_flat && j.cols <= 2 && j.c.outs % 2 == 0 &&

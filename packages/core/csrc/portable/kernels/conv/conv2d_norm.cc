@@ -15,7 +15,7 @@ Convolution make_convolution(const Call& c) {
   r.strategy = c.strategy;
   if (c.n_in > 5 && c.in[5].given()) r.bias = &c.in[5];
   if (c.n_in > 6 && c.in[6].given())
-    r.end.residual = pixel_matrix(c.in[6], 0, 0, 1, 1, r.rows, r.cols);
+    r.end.residual = pixel_matrix(c.in[6], 0, 0, 1, 1, r.output.height, r.output.width);
   r.end.act = static_cast<Act>(a.act);
   return r;
 }

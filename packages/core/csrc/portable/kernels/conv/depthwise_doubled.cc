@@ -56,7 +56,7 @@ PROA_INLINE void write_pixels(const Line<T>& s, const T* dy, int64_t below, int6
 template <bool kBelow, class T>
 PROA_INLINE void run_columns(const Job<T>& s, const Line<T>& line, const T* dy) {
   Vec<T> a = load(dy), b = kBelow ? load(dy + s.dy.row) : Vec<T>{};
-  const int64_t cols = s.phases[0].cols, step = s.dx.stride[3];
+  const int64_t cols = s.phases[0].output.width, step = s.dx.stride[3];
   int64_t to = 0;
   for (int64_t i = 0; i + 1 < cols; ++i, dy += s.dy.pixel, to += 2 * step)
     write_pixels<kBelow, true>(line, dy, s.dy.row, s.dy.pixel, &a, &b, to, step, true);
@@ -78,7 +78,7 @@ void run_channels(const Job<T>& s, int64_t n, int64_t i, int64_t channel) {
   line.even = s.dx.template as<T>() + n * s.dx.stride[0] + 2 * i * s.dx.stride[2] + channel;
   line.odd = 2 * i + 1 < s.dx.shape[2] ? line.even + s.dx.stride[2] : nullptr;
   const T* const dy = static_cast<const T*>(s.dy.data) + n * s.dy.image + i * s.dy.row + channel;
-  if (i + 1 < s.phases[0].rows)
+  if (i + 1 < s.phases[0].output.height)
     run_columns<true>(s, line, dy);
   else
     run_columns<false>(s, line, dy);
@@ -87,18 +87,19 @@ void run_channels(const Job<T>& s, int64_t n, int64_t i, int64_t channel) {
 template <class T>
 void run(const Call& call, const Job<T>& s) {
   const Convolution& c = s.phases[0];
-  parallel_for(call, c.x.shape[0] * c.rows, depthwise_grain(c), [&](int64_t begin, int64_t end) {
+  parallel_for(call, c.lines(), depthwise_grain(c), [&](int64_t begin, int64_t end) {
     for (int64_t line = begin; line < end; ++line) {
-      const int64_t n = line / c.rows;
+      const int64_t n = line / c.output.height;
       for (int64_t channel = 0; channel < c.groups; channel += kLanesOf<T>)
-        run_channels(s, n, line - n * c.rows, channel);
+        run_channels(s, n, line - n * c.output.height, channel);
     }
   });
 }
 
 bool is_phase(const Convolution& c, int64_t taps_h, int64_t taps_w) {
-  return c.taps_h == taps_h && c.taps_w == taps_w && c.top == 0 && c.left == 0 &&
-         (taps_h == 1 || c.tap_h == 1) && (taps_w == 1 || c.tap_w == 1);
+  const Window2d& w = c.window;
+  return w.kernel_h == taps_h && w.kernel_w == taps_w && w.pad_top == 0 && w.pad_left == 0 &&
+         (taps_h == 1 || w.dilation_h == 1) && (taps_w == 1 || w.dilation_w == 1);
 }
 
 template <class T>
@@ -110,7 +111,7 @@ bool takes_channels(const Convolution& c, const View& dx) {
 
 bool doubled_takes(const Convolution* phases, int count, const View& dx) {
   const Convolution& c = phases[0];
-  if (count != 4 || c.rows != c.x.shape[2] || c.cols != c.x.shape[3]) return false;
+  if (count != 4 || c.output.height != c.x.shape[2] || c.output.width != c.x.shape[3]) return false;
   for (int i = 0; i < 4; ++i)
     if (!is_phase(phases[i], 1 + i / 2, 1 + i % 2)) return false;
   if (dx.dtype == DType::kF32) return takes_channels<float>(c, dx);

@@ -30,10 +30,11 @@ struct Columns {
   int64_t first, end;
 };
 Columns columns_of(const Convolution& c, int64_t q) {
-  const int64_t offset = q * c.tap_w - c.left, last = c.x.shape[3] - 1 - offset;
-  const int64_t first = offset < 0 ? (-offset + c.step_w - 1) / c.step_w : 0;
-  const int64_t end = last < 0 ? 0 : min(last / c.step_w + 1, c.cols);
-  return {min(first, c.cols), max(end, min(first, c.cols))};
+  const int64_t step = c.window.stride_w, cols = c.output.width;
+  const int64_t offset = c.window.column(0, q), last = c.x.shape[3] - 1 - offset;
+  const int64_t first = offset < 0 ? (-offset + step - 1) / step : 0;
+  const int64_t end = last < 0 ? 0 : min(last / step + 1, cols);
+  return {min(first, cols), max(end, min(first, cols))};
 }
 
 /// Adds columns [first, end) of a line to the sums of `taps` taps and `vecs` vectors.
@@ -41,7 +42,7 @@ template <class T>
 PROA_INLINE void add_columns(const Job& j, const T* x, const T* dy, int64_t first, int64_t end,
                              int64_t last, int taps, int vecs, T* sums) {
   constexpr int kWidth = kLanesOf<T>;
-  const int64_t tap = j.c.tap_w * j.x.pixel, step = j.c.step_w * j.x.pixel;
+  const int64_t tap = j.c.window.dilation_w * j.x.pixel, step = j.c.window.stride_w * j.x.pixel;
   Vec<T> acc[kTaps][kVecs];
 #pragma GCC unroll 3
   for (int q = 0; q < taps; ++q)
@@ -70,9 +71,9 @@ PROA_INLINE void add_columns(const Job& j, const T* x, const T* dy, int64_t firs
 template <class T>
 PROA_INLINE void add_taps(const Job& j, const T* x, const T* dy, int64_t last, int vecs, T* sums) {
   const Convolution& c = j.c;
-  const int64_t tap = c.tap_w * j.x.pixel;
-  for (int64_t q = 0; q < c.taps_w;) {
-    const int64_t taps = c.taps_w - q >= kTaps ? kTaps : 1;
+  const int64_t tap = c.window.dilation_w * j.x.pixel;
+  for (int64_t q = 0; q < c.window.kernel_w;) {
+    const int64_t taps = c.window.kernel_w - q >= kTaps ? kTaps : 1;
     Columns inner = columns_of(c, q);
     for (int64_t t = 1; t < taps; ++t) {
       const Columns other = columns_of(c, q + t);
@@ -103,13 +104,14 @@ template <class T>
 void add_line(const Job& j, int64_t line, int64_t channel, T* sums) {
   constexpr int kWidth = kLanesOf<T>;
   const Convolution& c = j.c;
-  const int64_t n = line / c.rows, i = line - n * c.rows;
+  const int64_t n = line / c.output.height, i = line - n * c.output.height;
   const T* dy = static_cast<const T*>(j.dy.data) + n * j.dy.image + i * j.dy.row;
-  for (int64_t p = 0; p < c.taps_h; ++p) {
-    const int64_t h = i * c.step_h - c.top + p * c.tap_h;
+  for (int64_t p = 0; p < c.window.kernel_h; ++p) {
+    const int64_t h = c.window.row(i, p);
     if (h < 0 || h >= c.x.shape[2]) continue;
-    const T* x = static_cast<const T*>(j.x.data) + n * j.x.image + h * j.x.row - c.left * j.x.pixel;
-    T* const to = sums + p * c.taps_w * j.width;
+    const T* x = static_cast<const T*>(j.x.data) + n * j.x.image + h * j.x.row -
+                 c.window.pad_left * j.x.pixel;
+    T* const to = sums + p * c.window.kernel_w * j.width;
     int64_t at = channel;
     for (; at + kVecs * kWidth <= c.groups; at += kVecs * kWidth)
       add_taps(j, x + at, dy + at, kWidth, kVecs, to + at);
@@ -128,9 +130,11 @@ bool has_thin_edges(int64_t before, int64_t step, int64_t count, int64_t size) {
   return count > 1 && before <= 1 && last + 1 < size && last - step + 2 < size;
 }
 bool takes_bands(const Convolution& c) {
-  return c.taps_h == 3 && c.taps_w == 3 && c.tap_h == 1 && c.tap_w == 1 && c.top >= 0 &&
-         c.left >= 0 && has_thin_edges(c.top, c.step_h, c.rows, c.x.shape[2]) &&
-         has_thin_edges(c.left, c.step_w, c.cols, c.x.shape[3]);
+  const Window2d& w = c.window;
+  return w.kernel_h == 3 && w.kernel_w == 3 && w.dilation_h == 1 && w.dilation_w == 1 &&
+         w.pad_top >= 0 && w.pad_left >= 0 &&
+         has_thin_edges(w.pad_top, w.stride_h, c.output.height, c.x.shape[2]) &&
+         has_thin_edges(w.pad_left, w.stride_w, c.output.width, c.x.shape[3]);
 }
 
 template <class T>
@@ -174,7 +178,7 @@ void add_band(const Job& j, int64_t first, int64_t last, int64_t channel, T* sum
   constexpr int kWidth = kLanesOf<T>;
   const Convolution& c = j.c;
   const Columns inner = {columns_of(c, 0).first, columns_of(c, 2).end};
-  const int64_t step = c.step_w * j.x.pixel;
+  const int64_t step = c.window.stride_w * j.x.pixel;
   Band<T> b;
   b.row = j.x.row;
   b.pixel = j.x.pixel;
@@ -184,16 +188,16 @@ void add_band(const Job& j, int64_t first, int64_t last, int64_t channel, T* sum
     for (int v = 0; v < kBandVecs; ++v)
       b.acc[t / 3][t % 3][v] = load(sums + t * j.width + channel + v * kWidth);
   for (int64_t line = first; line < last; ++line) {
-    const int64_t n = line / c.rows, i = line - n * c.rows, h = i * c.step_h - c.top;
+    const int64_t n = line / c.output.height, i = line - n * c.output.height, h = c.window.row(i);
     const T* dy = static_cast<const T*>(j.dy.data) + n * j.dy.image + i * j.dy.row + channel;
     const T* x = static_cast<const T*>(j.x.data) + n * j.x.image + h * j.x.row -
-                 c.left * j.x.pixel + channel;
+                 c.window.pad_left * j.x.pixel + channel;
     if (h < 0)
-      b.template add_line<1, 3>(x, dy, step, j.dy.pixel, inner, c.cols);
+      b.template add_line<1, 3>(x, dy, step, j.dy.pixel, inner, c.output.width);
     else if (h + 2 < c.x.shape[2])
-      b.template add_line<0, 3>(x, dy, step, j.dy.pixel, inner, c.cols);
+      b.template add_line<0, 3>(x, dy, step, j.dy.pixel, inner, c.output.width);
     else
-      b.template add_line<0, 2>(x, dy, step, j.dy.pixel, inner, c.cols);
+      b.template add_line<0, 2>(x, dy, step, j.dy.pixel, inner, c.output.width);
   }
 #pragma GCC unroll 9
   for (int t = 0; t < 9; ++t)
@@ -209,7 +213,7 @@ void add_lines(const Job& j, int64_t first, int64_t last, T* sums) {
   constexpr int64_t kChannels = kBandVecs * kLanesOf<T>;
   const Convolution& c = j.c;
   const int64_t channels = takes_bands(c) ? c.groups / kChannels * kChannels : 0;
-  const int64_t line = (c.step_h * j.x.row + j.dy.row) * static_cast<int64_t>(sizeof(T));
+  const int64_t line = (c.window.stride_h * j.x.row + j.dy.row) * static_cast<int64_t>(sizeof(T));
   const int64_t lines = max(caches().depthwise_grad_band / max(line, 1), 1);
   for (int64_t i = first; i < last && channels > 0; i += lines)
     for (int64_t channel = 0; channel < channels; channel += kChannels)
@@ -223,25 +227,25 @@ void run(const Call& call, const Job& j, void* memory) {
   using T = Compute<S>;
   const Convolution& c = j.c;
   const View& dw = call.out[0];
-  const int64_t lines = c.x.shape[0] * c.rows, part = c.taps_h * c.taps_w * j.width;
+  const int64_t lines = c.lines(), part = c.window.taps() * j.width;
   T* const sums = static_cast<T*>(memory);
   memset(sums, 0, static_cast<size_t>(kParts * part) * sizeof(T));
   parallel_for(call, kParts, 1, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t)
       add_lines(j, t * lines / kParts, (t + 1) * lines / kParts, sums + t * part);
   });
-  for (int64_t tap = 0; tap < c.taps_h * c.taps_w; ++tap)
+  for (int64_t tap = 0; tap < c.window.taps(); ++tap)
     for (int64_t g = 0; g < c.groups; ++g) {
       T sum = 0;
       for (int64_t t = 0; t < kParts; ++t) sum += sums[t * part + tap * j.width + g];
-      dw.as<S>()[g * dw.stride[0] + tap / c.taps_w * dw.stride[2] + tap % c.taps_w * dw.stride[3]] =
-          static_cast<S>(sum);
+      dw.as<S>()[g * dw.stride[0] + tap / c.window.kernel_w * dw.stride[2] +
+                 tap % c.window.kernel_w * dw.stride[3]] = static_cast<S>(sum);
     }
 }
 
 size_t sum_bytes(const Convolution& c) {
   const int64_t size = is_double(c.kernels.dtype) ? 8 : 4;
-  return align64(static_cast<size_t>(kParts * c.taps_h * c.taps_w * depthwise_width(c) * size));
+  return align64(static_cast<size_t>(kParts * c.window.taps() * depthwise_width(c) * size));
 }
 
 }  // namespace

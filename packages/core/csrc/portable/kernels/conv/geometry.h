@@ -21,12 +21,13 @@ inline MatrixRef pixel_matrix(const View& v, int64_t h, int64_t w, int64_t step_
 /// What a pointwise kernel without padding steps over is left out of x, so that what is copied of
 /// it, or fetched, is what is read, and its lines follow each other evenly.
 inline void subsample_pointwise(Convolution* c) {
-  if (kSmallBuild || c->taps_h * c->taps_w != 1 || c->top != 0 || c->left != 0) return;
-  c->x.shape[2] = (c->x.shape[2] + c->step_h - 1) / c->step_h;
-  c->x.shape[3] = (c->x.shape[3] + c->step_w - 1) / c->step_w;
-  c->x.stride[2] *= c->step_h;
-  c->x.stride[3] *= c->step_w;
-  c->step_h = c->step_w = 1;
+  Window2d& w = c->window;
+  if (kSmallBuild || w.taps() != 1 || w.pad_top != 0 || w.pad_left != 0) return;
+  c->x.shape[2] = (c->x.shape[2] + w.stride_h - 1) / w.stride_h;
+  c->x.shape[3] = (c->x.shape[3] + w.stride_w - 1) / w.stride_w;
+  c->x.stride[2] *= w.stride_h;
+  c->x.stride[3] *= w.stride_w;
+  w.stride_h = w.stride_w = 1;
 }
 
 /// conv2d of x with w (O, C / groups, KH, KW) into y.
@@ -34,22 +35,15 @@ template <class A>
 Convolution forward_convolution(const View& x, const View& w, const View& y, const A& a) {
   Convolution c;
   c.x = x;
-  c.top = a.padding[0];
-  c.left = a.padding[2];
-  c.step_h = a.stride[0];
-  c.step_w = a.stride[1];
-  c.taps_h = w.shape[2];
-  c.taps_w = w.shape[3];
-  c.tap_h = a.dilation[0];
-  c.tap_w = a.dilation[1];
+  c.window = {w.shape[2],    w.shape[3],    a.stride[0],  a.stride[1],
+              a.dilation[0], a.dilation[1], a.padding[0], a.padding[2]};
   c.groups = a.groups;
   c.depth = w.shape[1];
   c.outs = w.shape[0] / a.groups;
-  c.rows = y.shape[2];
-  c.cols = y.shape[3];
+  c.output = image_size(y);
   c.kernels = {w.data,      w.dtype,     w.stride[0] * c.outs, w.stride[0],
                w.stride[2], w.stride[3], w.stride[1]};
-  c.end.out = pixel_matrix(y, 0, 0, 1, 1, c.rows, c.cols);
+  c.end.out = pixel_matrix(y, 0, 0, 1, 1, c.output.height, c.output.width);
   subsample_pointwise(&c);
   return c;
 }

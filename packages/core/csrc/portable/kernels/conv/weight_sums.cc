@@ -36,7 +36,7 @@ const T* whole_sums(const Convolution& c, const WeightSums& s, int64_t o, int64_
 /// Elements of 2 bytes whose taps are innermost are converted by vectors, then written in order.
 template <class S>
 void write_half(const Convolution& c, const WeightSums& s, int64_t o, const View& dw, S* to) {
-  const int64_t taps = c.taps_h * c.taps_w;
+  const int64_t taps = c.window.taps();
   float buffer[kDepth];
   S converted[kTaps * kDepth];
   for (int64_t first = 0; first < c.depth; first += kDepth) {
@@ -55,11 +55,11 @@ void write_any(const Convolution& c, const WeightSums& s, int64_t o, const View&
   using T = Compute<S>;
   T buffer[kDepth];
   for (int64_t first = 0; first < c.depth; first += kDepth)
-    for (int64_t tap = 0; tap < c.taps_h * c.taps_w; ++tap) {
+    for (int64_t tap = 0; tap < c.window.taps(); ++tap) {
       const int64_t count = min(c.depth - first, kDepth);
       const T* from = whole_sums(c, s, o, tap, first, count, buffer);
-      S* const y =
-          to + tap / c.taps_w * dw.stride[2] + tap % c.taps_w * dw.stride[3] + first * dw.stride[1];
+      S* const y = to + tap / c.window.kernel_w * dw.stride[2] +
+                   tap % c.window.kernel_w * dw.stride[3] + first * dw.stride[1];
       for (int64_t d = 0; d < count; ++d) y[d * dw.stride[1]] = static_cast<S>(from[d]);
     }
 }
@@ -67,9 +67,9 @@ void write_any(const Convolution& c, const WeightSums& s, int64_t o, const View&
 template <class S>
 void write(const Call& call, const Convolution& c, const WeightSums& s, int64_t group,
            const View& dw) {
-  const int64_t taps = c.taps_h * c.taps_w, window = taps * c.depth;
-  const bool innermost =
-      dw.stride[1] == taps && (taps == 1 || (dw.stride[3] == 1 && dw.stride[2] == c.taps_w));
+  const int64_t taps = c.window.taps(), window = taps * c.depth;
+  const bool innermost = dw.stride[1] == taps &&
+                         (taps == 1 || (dw.stride[3] == 1 && dw.stride[2] == c.window.kernel_w));
   parallel_for(call, c.outs, 1 + kElementTask / (window + 1), [&](int64_t begin, int64_t end) {
     for (int64_t o = begin; o < end; ++o) {
       S* const to = dw.as<S>() + (group * c.outs + o) * dw.stride[0];

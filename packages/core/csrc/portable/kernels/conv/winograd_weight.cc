@@ -62,8 +62,8 @@ struct Layout {
 
 Layout layout_of(const Convolution& c) {
   Layout l = {};
-  l.down = ceil_div(c.rows, kOut);
-  l.across = ceil_div(c.cols, kOut);
+  l.down = ceil_div(c.output.height, kOut);
+  l.across = ceil_div(c.output.width, kOut);
   l.tiles = c.x.shape[0] * l.down * l.across;
   l.x.tile = row_of(c.depth);
   l.dy.tile = row_of(c.outs);
@@ -146,7 +146,7 @@ void write_kernels(const Call& call, const Convolution& c, const Layout& l, cons
 }  // namespace
 
 bool winograd_weight_takes(const Convolution& c) {
-  return kHasWinograd && winograd_takes(c) && c.x.shape[0] * c.rows * c.cols >= kPixels;
+  return kHasWinograd && winograd_takes(c) && c.pixels() >= kPixels;
 }
 
 size_t winograd_weight_scratch(const Convolution& c) {
@@ -161,9 +161,9 @@ Status winograd_weight(const Call& call, const Convolution& c, const PaddedInput
   l.dy.data = l.x.data + kPoints * l.x.point;
   l.sums.data = l.dy.data + kPoints * l.dy.point;
   const int64_t lines = c.x.shape[0] * l.down;
-  const Tiles of_x = {x,      c.x.shape[2], c.x.shape[3], c.top, c.left,
-                      l.down, l.across,     c.depth,      lines};
-  const Tiles of_dy = {dy, c.rows, c.cols, 0, 0, l.down, l.across, c.outs, lines};
+  const Tiles of_x = {x,      image_size(c.x), c.window.pad_top, c.window.pad_left,
+                      l.down, l.across,        c.depth,          lines};
+  const Tiles of_dy = {dy, c.output, 0, 0, l.down, l.across, c.outs, lines};
   for (int64_t first = 0; first < l.tiles; first += l.taken) {
     const int64_t count = min(l.tiles - first, l.taken);
     parallel_for(call, count, 1 + kWinogradTaskMacs / (kPoints * (l.x.tile + l.dy.tile)),

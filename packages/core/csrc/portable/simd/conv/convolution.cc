@@ -36,13 +36,13 @@ bool uses_pairs(const Convolution& c) {
 int64_t units_per_pixel(const Convolution& c) {
   return uses_pairs(c) ? (c.depth + 1) / 2 : c.depth;
 }
-int64_t k_units(const Convolution& c) { return c.taps_h * c.taps_w * units_per_pixel(c); }
+int64_t k_units(const Convolution& c) { return c.window.taps() * units_per_pixel(c); }
 
 Algorithm choose_algorithm(const Convolution& c) {
   if (depthwise_takes(c)) return Algorithm::kDepthwise;
   if (kHasWinograd && winograd_takes(c)) return Algorithm::kWinograd;
   // A padded copy may be read up to 16 pixels past its end.
-  const bool applies = !is_double(c.kernels.dtype) && c.step_w <= 16;
+  const bool applies = !is_double(c.kernels.dtype) && c.window.stride_w <= 16;
   const bool fits = k_units(c) * c.outs * 4 <= (uses_pairs(c) ? kImplicitPairs : kImplicitWeight);
   if (!applies || c.strategy == Strategy::kIm2col) return Algorithm::kIm2col;
   return fits || c.strategy == Strategy::kImplicitGemm ? Algorithm::kImplicitGemm
@@ -60,7 +60,7 @@ Micro choose_micro_kernel(const Convolution& c) {
 /// time, which costs less than a copy.
 bool has_cache_conflicts(const Convolution& c, int64_t pixel) {
   return choose_algorithm(c) == Algorithm::kImplicitGemm && !choose_micro_kernel(c).takes_rows() &&
-         c.step_w * pixel * (uses_pairs(c) ? 2 : 4) % 2048 == 0;
+         c.window.stride_w * pixel * (uses_pairs(c) ? 2 : 4) % 2048 == 0;
 }
 
 bool is_depthwise(const Convolution& c) { return kHasDepthwise && depthwise_takes(c); }
@@ -71,7 +71,7 @@ bool is_winograd(const Convolution& c) {
 /// The region of x that is copied: what is read, with its padding, or all of x without.
 PaddedShape input_region(const Convolution& c) {
   if (choose_algorithm(c) == Algorithm::kImplicitGemm) return padded_shape(c);
-  PaddedShape all = {0, 0, c.x.shape[2], c.x.shape[3]};
+  PaddedShape all = unpadded_shape(c.x);
   if (uses_pairs(c)) all.pixel = 2 * c.groups * units_per_pixel(c);
   return all;
 }
@@ -83,7 +83,7 @@ bool in_place(const Convolution& c) {
   if (!is_usable_in_place(c.x, input_region(c), uses_pairs(c))) return false;
   // Tiles of vectors have an even height: in an odd row the last one reads a pixel past the end.
   return choose_algorithm(c) != Algorithm::kImplicitGemm || choose_micro_kernel(c).takes_rows() ||
-         (c.cols % 2 == 0 && !has_cache_conflicts(c, c.x.stride[3]));
+         (c.output.width % 2 == 0 && !has_cache_conflicts(c, c.x.stride[3]));
 }
 
 // For Algorithm::kImplicitGemm and kDepthwise the input is copied a band of output lines at a time,
@@ -100,8 +100,8 @@ struct Bands {
 
 PaddedShape band_region(const Convolution& c, int64_t line, int64_t lines) {
   Convolution some = c;
-  some.rows = lines;
-  some.top = c.top - line * c.step_h;
+  some.output.height = lines;
+  some.window.pad_top = -c.window.row(line);
   return padded_shape(some);
 }
 
@@ -124,17 +124,17 @@ bool bands_are_images(const Convolution& c, size_t image) {
 Bands choose_bands(const Convolution& c) {
   const View one = one_image(c.x, 0);
   const bool pairs = uses_pairs(c);
-  const size_t image = padded_bytes(one, band_region(c, 0, c.rows), pairs);
+  const size_t image = padded_bytes(one, band_region(c, 0, c.output.height), pairs);
   if (bands_are_images(c, image)) {  // of few, each is split over threads
-    return {c.rows, c.x.shape[0] < kSlots / 2 ? 1 : kSlots / 2, align64(image)};
+    return {c.output.height, c.x.shape[0] < kSlots / 2 ? 1 : kSlots / 2, align64(image)};
   }
-  const int64_t all = c.x.shape[0] * c.rows, line = c.cols * c.groups * c.outs * k_units(c);
+  const int64_t all = c.lines(), line = c.output.width * c.groups * c.outs * k_units(c);
   const auto first = static_cast<int64_t>(padded_bytes(one, band_region(c, 0, 1), pairs));
   const auto more = static_cast<int64_t>(padded_bytes(one, band_region(c, 0, 2), pairs)) - first;
   const int64_t fit = is_depthwise(c) ? caches().depthwise_band : caches().input_band;
   Bands b;
   b.lines = 1 + (first < fit && more > 0 ? (fit - first) / more : 0);
-  if (b.lines > c.rows) b.lines = c.rows;
+  if (b.lines > c.output.height) b.lines = c.output.height;
   b.slots = all * line / kGemmTaskMacs;
   if (b.slots > kSlots) b.slots = kSlots;
   if (b.slots > all) b.slots = all;
@@ -154,13 +154,13 @@ void gather(const KernelSource& s, int64_t out, int64_t k, int64_t count, Comput
   const ConvWeights& w = s.c->kernels;
   const T* base = static_cast<const T*>(w.data) + s.group * w.group + out * w.out;
   int64_t tap = k / s.c->depth, d = k - tap * s.c->depth;
-  int64_t p = tap / s.c->taps_w, q = tap - p * s.c->taps_w;
+  int64_t p = tap / s.c->window.kernel_w, q = tap - p * s.c->window.kernel_w;
   for (int64_t i = 0; i < count;) {
     const T* from = base + p * w.tap_h + q * w.tap_w;
     for (; d < s.c->depth && i < count; ++d, ++i)
       to[i] = static_cast<Compute<T>>(from[d * w.depth]);
     d = 0;
-    if (++q == s.c->taps_w) q = 0, ++p;
+    if (++q == s.c->window.kernel_w) q = 0, ++p;
   }
 }
 
@@ -173,7 +173,7 @@ void gather_pairs(const KernelSource& s, int64_t out, int64_t k, int64_t count, 
   int64_t tap = k / units, d = 2 * (k - tap * units);
   for (int64_t i = 0; i < count; ++i, d += 2, to += 2) {
     if (d >= c.depth) d = 0, ++tap;
-    const int64_t p = tap / c.taps_w, q = tap - p * c.taps_w;
+    const int64_t p = tap / c.window.kernel_w, q = tap - p * c.window.kernel_w;
     const uint16_t* from = base + p * w.tap_h + q * w.tap_w + d * w.depth;
     to[0] = from[0];
     to[1] = d + 1 < c.depth ? from[w.depth] : uint16_t{0};
@@ -208,7 +208,7 @@ const void* read_kernel(const void* ctx, int64_t out, int64_t k, int64_t count, 
 
 /// Pointwise float kernels whose channels have the needed layout.
 bool is_pointwise(const Convolution& c) {
-  return c.kernels.dtype == DType::kF32 && c.taps_h * c.taps_w == 1 && c.kernels.depth == 1;
+  return c.kernels.dtype == DType::kF32 && c.window.taps() == 1 && c.kernels.depth == 1;
 }
 const void* read_pointwise(const void* ctx, int64_t out, int64_t k, int64_t, void*) {
   const KernelSource& s = *static_cast<const KernelSource*>(ctx);
@@ -227,9 +227,10 @@ void pack_by_outs(const KernelSource& s, const Micro& micro, float* packed) {
   const ConvWeights& w = c.kernels;
   const float* base = static_cast<const float*>(w.data) + s.group * w.group;
   for (int64_t d = 0; d < c.depth; ++d)
-    for (int64_t tap = 0; tap < c.taps_h * c.taps_w; ++tap)
+    for (int64_t tap = 0; tap < c.window.taps(); ++tap)
       gemm_pack_step(c.outs, k_units(c), micro.k_block, tap * c.depth + d,
-                     base + d * w.depth + tap / c.taps_w * w.tap_h + tap % c.taps_w * w.tap_w,
+                     base + d * w.depth + tap / c.window.kernel_w * w.tap_h +
+                         tap % c.window.kernel_w * w.tap_w,
                      w.out, packed);
 }
 
@@ -237,16 +238,16 @@ void pack_by_outs(const KernelSource& s, const Micro& micro, float* packed) {
 /// models pack but once and go without.
 bool by_kernels(const Convolution& c) {
   const ConvWeights& w = c.kernels;
-  const int64_t taps = c.taps_h * c.taps_w;
+  const int64_t taps = c.window.taps();
   return !kSmallBuild && w.dtype == DType::kF32 && taps > 1 && taps <= kTransposeElements / 2 &&
-         w.tap_w == 1 && w.tap_h == c.taps_w && w.depth == taps && w.out > 1;
+         w.tap_w == 1 && w.tap_h == c.window.kernel_w && w.depth == taps && w.out > 1;
 }
 
 /// What gemm_pack writes, with kernels transposed as stored and their taps separated afterwards.
 void pack_by_kernels(const Call& call, const KernelSource& s, const Micro& micro, float* packed) {
   const Convolution& c = *s.c;
   const ConvWeights& w = c.kernels;
-  const int64_t taps = c.taps_h * c.taps_w, all = k_units(c), panel = kTileVecs * kLanes;
+  const int64_t taps = c.window.taps(), all = k_units(c), panel = kTileVecs * kLanes;
   const int64_t block = gemm_k_block(micro, all), padded = gemm_columns(micro, c.outs);
   MatrixOperand matrix;
   CoalescedAxes lanes, along;
@@ -305,8 +306,8 @@ void pack_depthwise(const Convolution& c, void* packed) {
   const auto element = static_cast<int64_t>(size_of(w.dtype));
   memset(packed, 0, depthwise_packed_size(c, size));
   auto* to = static_cast<uint8_t*>(packed);
-  for (int64_t t = 0; t < c.taps_h * c.taps_w; ++t, to += depthwise_width(c) * size) {
-    const int64_t tap = t / c.taps_w * w.tap_h + t % c.taps_w * w.tap_w;
+  for (int64_t t = 0; t < c.window.taps(); ++t, to += depthwise_width(c) * size) {
+    const int64_t tap = t / c.window.kernel_w * w.tap_h + t % c.window.kernel_w * w.tap_w;
     widen(static_cast<const uint8_t*>(w.data) + tap * element, w.dtype, w.group, c.groups, to);
   }
 }
@@ -334,15 +335,15 @@ void run_patches(const Call& call, const Job& s) {
   p.g = s.g;
   p.a = s.input.data;
   p.image = s.input.image * 4;
-  p.line = c.step_h * s.input.row * 4;
+  p.line = c.window.stride_h * s.input.row * 4;
   p.rows = s.rows;
-  p.cols = c.cols;
+  p.cols = c.output.width;
   p.run = s.run;
-  p.first = s.first * c.cols;
+  p.first = s.first * c.output.width;
   p.prefetch = s.prefetch;
-  p.is_whole = s.images == c.x.shape[0] && s.rows == c.rows;
+  p.is_whole = s.images == c.x.shape[0] && s.rows == c.output.height;
   p.g.micro = &s.micro;
-  p.g.m = s.images * s.rows * c.cols;
+  p.g.m = s.images * s.rows * c.output.width;
   p.g.n = c.outs;
   p.g.packed = s.packed;
   p.g.init = s.init;
@@ -351,7 +352,7 @@ void run_patches(const Call& call, const Job& s) {
     // Pixels are evenly spaced at least within a line.
     p.lines = &out.rows;
     p.g.out.c = s.out;
-    p.g.out.ldc = c.cols > 1 ? out.rows.at(1) - out.rows.at(0) : 0;
+    p.g.out.ldc = c.output.width > 1 ? out.rows.at(1) - out.rows.at(0) : 0;
     if (c.end.plain()) p.g.out.epilogue = nullptr;
   }
   const auto element = static_cast<int64_t>(size_of(out.dtype));
@@ -359,19 +360,19 @@ void run_patches(const Call& call, const Job& s) {
     p.dense_out = s.out;
     p.out_row = c.outs * element;
   }
-  p.patches = {c.step_w * s.input.pixel * 4, c.taps_h, c.taps_w * units_per_pixel(c) / s.run,
-               c.tap_h * s.input.row * 4, c.tap_w * s.input.pixel * 4};
+  p.patches = {c.window.stride_w * s.input.pixel * 4, c.window.kernel_h,
+               c.window.kernel_w * units_per_pixel(c) / s.run,
+               c.window.dilation_h * s.input.row * 4, c.window.dilation_w * s.input.pixel * 4};
   implicit_gemm(call, p);
 }
 
 void run_product(const Call& call, const Job& s, void* scratch) {
   const Convolution& c = s.c;
-  const Im2colRows patches = {s.input, c.x.shape[2], c.x.shape[3],       c.top,    c.left,
-                              c.rows,  c.cols,       c.step_h,           c.step_w, c.taps_w,
-                              c.tap_h, c.tap_w,      units_per_pixel(c), s.run,    s.micro.size};
+  const Im2colRows patches = {s.input, image_size(c.x), c.window, c.output, units_per_pixel(c),
+                              s.run,   s.micro.size};
   Gemm g = s.g;
   g.micro = &s.micro;
-  g.m = c.x.shape[0] * c.rows * c.cols;
+  g.m = c.pixels();
   g.n = c.outs;
   g.k = k_units(c);
   g.a = {&patches, read_patch, false};
@@ -390,7 +391,7 @@ size_t bias_bytes(const Convolution& c) {
 size_t product_bytes(const Convolution& c) {
   if (is_winograd(c)) return winograd_scratch(c);
   if (choose_algorithm(c) != Algorithm::kIm2col) return 0;
-  return gemm_scratch(choose_micro_kernel(c), c.x.shape[0] * c.rows * c.cols, c.outs, k_units(c),
+  return gemm_scratch(choose_micro_kernel(c), c.pixels(), c.outs, k_units(c),
                       takes_tiles(c.end.out), true);
 }
 
@@ -409,8 +410,8 @@ ChannelNorm shifted(const ChannelNorm& norm, int64_t channels, int64_t size) {
 /// Contiguous elements of a row of taps in a padded input.
 int64_t contiguous_taps(const Convolution& c, const PaddedInput& input) {
   const int64_t depth = units_per_pixel(c);
-  const bool joined = c.tap_w == 1 && input.pixel == depth && c.taps_w > 0;
-  return joined ? c.taps_w * depth : depth;
+  const bool joined = c.window.dilation_w == 1 && input.pixel == depth && c.window.kernel_w > 0;
+  return joined ? c.window.kernel_w * depth : depth;
 }
 
 void run_group(const Call& call, const Convolution& c, Job s, int64_t group, int64_t channels,
@@ -441,12 +442,12 @@ void run_group(const Call& call, const Convolution& c, Job s, int64_t group, int
 
 /// The rows of x that a band needs after that of `lines` lines from `line` on.
 Prefetch after_band(const Convolution& c, int64_t n, int64_t line, int64_t lines) {
-  const int64_t row = (line + lines) * c.step_h - c.top + (c.taps_h - 1) * c.tap_h;
+  const int64_t row = c.window.row(line + lines, c.window.kernel_h - 1);
   const auto size = static_cast<int64_t>(size_of(c.x.dtype));
   if (!kSmallBuild && row >= c.x.shape[2]) return {};
   Prefetch f = {c.x.as<const uint8_t>() + (n * c.x.stride[0] + row * c.x.stride[2]) * size,
-                lines * c.step_h * c.x.stride[2] * size};
-  const bool apart = c.taps_h * c.taps_w == 1 && c.x.stride[3] > c.x.shape[1];
+                lines * c.window.stride_h * c.x.stride[2] * size};
+  const bool apart = c.window.taps() == 1 && c.x.stride[3] > c.x.shape[1];
   if (!kSmallBuild && apart && c.x.stride[1] == 1) {
     f.part = c.x.shape[1] * size;
     f.parts = c.x.shape[3];
@@ -459,7 +460,7 @@ Prefetch after_band(const Convolution& c, int64_t n, int64_t line, int64_t lines
 
 void run_bands(const Call& call, const Convolution& c, const Job& job, uint8_t* memory) {
   const Bands bands = choose_bands(c);
-  const int64_t lines = c.x.shape[0] * c.rows;
+  const int64_t lines = c.lines();
   Call alone = call;
   if (bands.slots > 1) alone.parallel = nullptr;
   parallel_for(call, bands.slots, 1, [&](int64_t begin, int64_t end) {
@@ -468,15 +469,15 @@ void run_bands(const Call& call, const Convolution& c, const Job& job, uint8_t* 
       void* const own = memory + static_cast<size_t>(slot) * bands.bytes;
       const int64_t stop = (slot + 1) * lines / bands.slots;
       for (s.first = slot * lines / bands.slots; s.first < stop; s.first += s.rows) {
-        const int64_t n = s.first / c.rows, i = s.first - n * c.rows;
-        s.rows = stop - s.first < c.rows - i ? stop - s.first : c.rows - i;
+        const int64_t n = s.first / c.output.height, i = s.first - n * c.output.height;
+        s.rows = stop - s.first < c.output.height - i ? stop - s.first : c.output.height - i;
         if (s.rows > bands.lines) s.rows = bands.lines;
         s.input = pad_input(alone, one_image(c.x, n), band_region(c, i, s.rows), false, own,
                             uses_pairs(c));
         if (is_depthwise(c)) {  // expects all of x
-          const int64_t row = i * c.step_h - c.top;
+          const int64_t row = c.window.row(i);
           s.input.data = static_cast<const uint8_t*>(s.input.data) +
-                         (c.left * s.input.pixel - row * s.input.row) * s.micro.size;
+                         (c.window.pad_left * s.input.pixel - row * s.input.row) * s.micro.size;
           s.input.image = 0;
           run_group(alone, c, s, 0, 0, nullptr);
           continue;
@@ -492,11 +493,8 @@ void run_bands(const Call& call, const Convolution& c, const Job& job, uint8_t* 
 }  // namespace
 
 PaddedShape padded_shape(const Convolution& c) {
-  auto extent = [](int64_t n, int64_t step, int64_t taps, int64_t tap) {
-    return n <= 0 || taps <= 0 ? int64_t{0} : (n - 1) * step + (taps - 1) * tap + 1;
-  };
-  PaddedShape s = {c.top, c.left, extent(c.rows, c.step_h, c.taps_h, c.tap_h),
-                   extent(c.cols, c.step_w, c.taps_w, c.tap_w)};
+  const Size2d extent = c.window.extent(c.output);
+  PaddedShape s = {c.window.pad_top, c.window.pad_left, extent.height, extent.width};
   const int64_t channels = c.groups * (uses_pairs(c) ? 2 * units_per_pixel(c) : c.depth);
   if (uses_pairs(c)) s.pixel = channels;
   if (has_cache_conflicts(c, channels)) s.pixel = channels + 16;
@@ -538,7 +536,7 @@ size_t convolve_scratch(const Convolution& c) {
 }
 
 void convolve(const Call& call, const Convolution& c, void* scratch) {
-  if (c.x.shape[0] * c.rows * c.cols * c.outs == 0) return;
+  if (c.pixels() * c.outs == 0) return;
   uint8_t* rest = static_cast<uint8_t*>(scratch);
   auto take = [&](size_t bytes) {
     uint8_t* const part = rest;
@@ -559,7 +557,7 @@ void convolve(const Call& call, const Convolution& c, void* scratch) {
   }
   Job s = {c, micro, {}, static_cast<const uint8_t*>(packed), bias, {}, 0, nullptr, 0, 0, 0, {}};
   s.images = c.x.shape[0];
-  s.rows = c.rows;
+  s.rows = c.output.height;
   const bool here = in_place(c);
   if (!here && uses_bands(c)) {
     s.images = 1;

@@ -2,6 +2,7 @@
 // Convolution (cross-correlation) with small kernels: conv2d, and conv2d's gradient with respect to
 // its input, which is a convolution with flipped kernels.
 #include "proa/simd/conv/padded_input.h"
+#include "proa/simd/conv/window2d.h"
 #include "proa/simd/gemm/epilogue.h"
 
 namespace proa::PROA_ISA {
@@ -14,18 +15,21 @@ struct ConvWeights {
 };
 
 /// out(n, i, j, g, o) = sum over p, q, c of
-///   x(n, g * depth + c, i * step_h - top + p * tap_h, j * step_w - left + q * tap_w) *
+///   x(n, g * depth + c, window.row(i, p), window.column(j, q)) *
 ///   kernels(g, o, p, q, c), plus bias, residual and activation.
 struct Convolution {
   View x;
-  int64_t top = 0, left = 0, step_h = 1, step_w = 1, taps_h = 1, taps_w = 1, tap_h = 1, tap_w = 1;
+  Window2d window;
   int64_t groups = 1, depth = 1, outs = 1;  // channels in and out of one group
-  int64_t rows = 0, cols = 0;               // of the output
+  Size2d output;
   ConvWeights kernels;
   const void* packed = nullptr;
   Strategy strategy = Strategy::kByRule;
   const View* bias = nullptr;
   FloatEpilogue end;  // a row of `out` is one pixel (n, i, j)
+
+  int64_t lines() const { return x.shape[0] * output.height; }
+  int64_t pixels() const { return lines() * output.width; }
 };
 
 size_t convolve_scratch(const Convolution& c);

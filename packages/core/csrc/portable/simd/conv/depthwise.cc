@@ -40,11 +40,11 @@ PROA_INLINE void sum_tile(const Job<T>& s, const T* line, const Window& at, int6
                           int64_t last, int count, int vecs, bool whole, Vec<T> (*acc)[kVecs]) {
   constexpr int kWidth = kLanesOf<T>;
   const Convolution& c = s.c;
-  const int64_t step = c.step_w * s.input.pixel, tap = c.tap_w * s.input.pixel;
+  const int64_t step = c.window.stride_w * s.input.pixel, tap = c.window.dilation_w * s.input.pixel;
   for (int64_t p = at.p.first; p < at.p.end; ++p) {
-    const T* x =
-        line + p * c.tap_h * s.input.row + at.w * s.input.pixel + at.q.first * tap + channel;
-    const T* w = s.kernels + (p * c.taps_w + at.q.first) * s.width + channel;
+    const T* x = line + p * c.window.dilation_h * s.input.row + at.w * s.input.pixel +
+                 at.q.first * tap + channel;
+    const T* w = s.kernels + (p * c.window.kernel_w + at.q.first) * s.width + channel;
     for (int64_t q = at.q.first; q < at.q.end; ++q, x += tap, w += s.width)
 #pragma GCC unroll 4
       for (int i = 0; i < count; ++i) {
@@ -170,11 +170,12 @@ void run_pixels(const Job<T>& s, const T* line, const Window& at, int64_t row, i
 
 /// `count` pixels from column `j` on.
 PROA_INLINE Window window_at(const Convolution& c, const Taps& p, int64_t j, int count) {
-  Window at = {p, {c.taps_w, 0}, j * c.step_w - c.left, true, {}, {}, 0};
+  Window at = {p, {c.window.kernel_w, 0}, c.window.column(j), true, {}, {}, 0};
   for (int i = 0; i < count; ++i) {
-    const Taps q = taps_inside(at.w + i * c.step_w, c.tap_w, c.taps_w, c.x.shape[3]);
+    const Taps q = taps_inside(at.w + i * c.window.stride_w, c.window.dilation_w, c.window.kernel_w,
+                               c.x.shape[3]);
     at.first[i] = q.first, at.end[i] = q.end;
-    at.whole = at.whole && q.first == 0 && q.end == c.taps_w;
+    at.whole = at.whole && q.first == 0 && q.end == c.window.kernel_w;
     at.q = {min(at.q.first, q.first), q.end > at.q.end ? q.end : at.q.end};
   }
   return at;
@@ -184,15 +185,15 @@ PROA_INLINE Window window_at(const Convolution& c, const Taps& p, int64_t j, int
 template <class T>
 void run_line(const Job<T>& s, int64_t i) {
   const Convolution& c = s.c;
-  const int64_t n = i / c.rows, h = (i - n * c.rows) * c.step_h - c.top;
+  const int64_t n = i / c.output.height, h = c.window.row(i - n * c.output.height);
   const T* line = static_cast<const T*>(s.input.data) + n * s.input.image + h * s.input.row;
-  const Taps p = taps_inside(h, c.tap_h, c.taps_h, c.x.shape[2]);
-  const int count = c.cols >= kPixels ? kPixels : 1;
-  for (int64_t j = 0; j < c.cols; j += count) {
-    const int64_t start = min(j, c.cols - count);
+  const Taps p = taps_inside(h, c.window.dilation_h, c.window.kernel_h, c.x.shape[2]);
+  const int count = c.output.width >= kPixels ? kPixels : 1;
+  for (int64_t j = 0; j < c.output.width; j += count) {
+    const int64_t start = min(j, c.output.width - count);
     Window at = window_at(c, p, start, count);
     at.skip = static_cast<int>(j - start);
-    run_pixels(s, line, at, i * c.cols, start, count);
+    run_pixels(s, line, at, i * c.output.width, start, count);
   }
 }
 
@@ -202,7 +203,7 @@ void run_as(const Convolution& c, const PaddedInput& input, const void* packed, 
   const MatrixRef& out = c.end.out;
   const bool straight = out.stride == 1 && size_of(out.dtype) == sizeof(T) &&
                         (out.dtype == DType::kF32 || is_double(out.dtype));
-  const int64_t pixel = c.cols > 1 ? out.rows.at(1) - out.rows.at(0) : 0;
+  const int64_t pixel = c.output.width > 1 ? out.rows.at(1) - out.rows.at(0) : 0;
   T* const to = straight ? static_cast<T*>(out.data) : nullptr;
   const Job<T> s = {c,
                     input,
@@ -220,12 +221,12 @@ void run_as(const Convolution& c, const PaddedInput& input, const void* packed, 
 }  // namespace
 
 int64_t depthwise_grain(const Convolution& c) {
-  const int64_t work = c.cols * c.groups * (c.taps_h * c.taps_w + 2) / kLanes * 8;
+  const int64_t work = c.output.width * c.groups * (c.window.taps() + 2) / kLanes * 8;
   return 1 + kDepthwiseTaskMacs / (work + 1);
 }
 
 size_t depthwise_packed_size(const Convolution& c, int64_t size) {
-  return static_cast<size_t>(c.taps_h * c.taps_w * depthwise_width(c) * size) + kVecBytes;
+  return static_cast<size_t>(c.window.taps() * depthwise_width(c) * size) + kVecBytes;
 }
 
 void depthwise_lines(const Convolution& c, const PaddedInput& input, const void* packed,

@@ -16,9 +16,13 @@ constexpr int kBlockPixels = 4;
 /// Depthwise convolutions with 3 x 3 windows of step 1 or 2 or 5 x 5 windows of step 1.
 inline bool depthwise_blocks_take(const Convolution& c) {
   if (!depthwise_takes(c) || is_double(c.kernels.dtype)) return false;
-  if (c.tap_h != 1 || c.tap_w != 1 || c.taps_h != c.taps_w || c.step_h != c.step_w) return false;
-  const bool fits = c.taps_h == 3 ? c.step_h == 1 || c.step_h == 2 : c.taps_h == 5 && c.step_h == 1;
-  return fits && c.cols >= kBlockPixels;
+  const Window2d& w = c.window;
+  if (w.dilation_h != 1 || w.dilation_w != 1 || w.kernel_h != w.kernel_w ||
+      w.stride_h != w.stride_w)
+    return false;
+  const bool fits =
+      w.kernel_h == 3 ? w.stride_h == 1 || w.stride_h == 2 : w.kernel_h == 5 && w.stride_h == 1;
+  return fits && c.output.width >= kBlockPixels;
 }
 /// Those that read bfloat16 where it is, instead of a copy in float.
 bool depthwise_reads_bf16(const Convolution& c);

@@ -187,7 +187,7 @@ void write_lines(const Job& s, const Block& at, int64_t channel, int64_t some, c
   alignas(64) float spare[kPixels * kLanes];
   const int64_t ld = s.writes ? s.pixel : kLanes;
   for (int l = 0; l < at.count; ++l) {
-    const int64_t row = at.row + l * s.c.cols;
+    const int64_t row = at.row + l * s.c.output.width;
     float* to = spare;
     if (s.writes) to = static_cast<float*>(s.c.end.out.data) + at.to[l] + channel;
     for (int i = at.skip; i < kPixels; ++i) {
@@ -243,19 +243,21 @@ void run_block(const Job& s, const Block& at) {
 template <class X, int kTaps, int kStep, int kLines>
 void run_lines(const Job& s, int64_t i, int64_t begin, int64_t stop) {
   const Convolution& c = s.c;
-  const int64_t n = i / c.rows, h = (i - n * c.rows) * kStep - c.top;
+  const int64_t n = i / c.output.height, h = (i - n * c.output.height) * kStep - c.window.pad_top;
   constexpr int64_t kRows = (kLines - 1) * kStep + kTaps, kColumns = (kPixels - 1) * kStep + kTaps;
   const Taps lines = taps_inside(h, 1, kRows, c.x.shape[2]);
   for (int64_t j = begin; j < stop; j += kPixels) {
-    const int64_t start = min(j, c.cols - kPixels), column = start * kStep - c.left;
+    const int64_t start = min(j, c.output.width - kPixels),
+                  column = start * kStep - c.window.pad_left;
     Block block = {n * s.input.image + h * s.input.row + column * s.input.pixel,
-                   i * c.cols + start,
+                   i * c.output.width + start,
                    {},
                    lines,
                    taps_inside(column, 1, kColumns, c.x.shape[3]),
                    kLines,
                    static_cast<int>(j - start)};
-    for (int l = 0; l < kLines; ++l) block.to[l] = s.c.end.out.rows.at(block.row + l * c.cols);
+    for (int l = 0; l < kLines; ++l)
+      block.to[l] = s.c.end.out.rows.at(block.row + l * c.output.width);
     if (block.columns.first == 0 && block.columns.end == kColumns)
       run_block<X, kTaps, kStep, kLines, true>(s, block);
     else
@@ -266,18 +268,18 @@ void run_lines(const Job& s, int64_t i, int64_t begin, int64_t stop) {
 /// Columns of the output that are computed for all lines before the next, so that the lines of x
 /// they read stay in the first-level cache.
 int64_t strip_of(const Convolution& c, int64_t element) {
-  if (!kDepthwiseStrips) return c.cols;
-  const int64_t rows = c.taps_h + c.step_h;
-  const int64_t column = c.groups * (rows * c.step_w * element + 2 * 4);
+  if (!kDepthwiseStrips) return c.output.width;
+  const int64_t rows = c.window.kernel_h + c.window.stride_h;
+  const int64_t column = c.groups * (rows * c.window.stride_w * element + 2 * 4);
   const int64_t fit = caches().l1 / 2 / column / kPixels * kPixels;
-  return fit >= c.cols ? c.cols : max(fit, kPixels);
+  return fit >= c.output.width ? c.output.width : max(fit, kPixels);
 }
 
 template <class X, int kTaps, int kStep>
 void run_as(const Job& s, int64_t first, int64_t last) {
-  const int64_t rows = s.c.rows, strip = strip_of(s.c, sizeof(X));
-  for (int64_t j = 0; j < s.c.cols; j += strip) {
-    const int64_t stop = min(j + strip, s.c.cols);
+  const int64_t rows = s.c.output.height, strip = strip_of(s.c, sizeof(X));
+  for (int64_t j = 0; j < s.c.output.width; j += strip) {
+    const int64_t stop = min(j + strip, s.c.output.width);
     for (int64_t i = first; i < last;) {
       constexpr int kLines = kTaps == 3 || kManyRegisters ? 2 : 1;
       const bool full = i + kLines <= last && (i % rows) + kLines <= rows;
@@ -292,8 +294,8 @@ void run_as(const Job& s, int64_t first, int64_t last) {
 
 template <class X>
 void run(const Job& s, int64_t first, int64_t last) {
-  if (s.c.taps_h == 5) return run_as<X, 5, 1>(s, first, last);
-  if (s.c.step_h == 2) return run_as<X, 3, 2>(s, first, last);
+  if (s.c.window.kernel_h == 5) return run_as<X, 5, 1>(s, first, last);
+  if (s.c.window.stride_h == 2) return run_as<X, 3, 2>(s, first, last);
   run_as<X, 3, 1>(s, first, last);
 }
 

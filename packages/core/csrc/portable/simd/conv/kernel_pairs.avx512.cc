@@ -16,7 +16,8 @@ struct TapOffsets {
   int64_t first, last;
 };
 TapOffsets tap_offsets(const Convolution& c) {
-  const int64_t h = (c.taps_h - 1) * c.kernels.tap_h, w = (c.taps_w - 1) * c.kernels.tap_w;
+  const int64_t h = (c.window.kernel_h - 1) * c.kernels.tap_h,
+                w = (c.window.kernel_w - 1) * c.kernels.tap_w;
   const int64_t first = min(h, 0) + min(w, 0);
   return {first, max(h, 0) + max(w, 0) - first};
 }
@@ -40,8 +41,8 @@ struct PanelLayout {
 
 bool by_kernels(const Convolution& c) {
   const ConvWeights& w = c.kernels;
-  const int64_t taps = c.taps_h * c.taps_w;
-  const bool ordered = taps == 1 || (w.tap_w == 1 && w.tap_h == c.taps_w);
+  const int64_t taps = c.window.taps();
+  const bool ordered = taps == 1 || (w.tap_w == 1 && w.tap_h == c.window.kernel_w);
   return ordered && w.depth == taps && c.depth % 2 == 0 && w.out % 2 == 0 &&
          taps <= kTransposeUnits;
 }
@@ -72,7 +73,7 @@ struct Halves {
 /// Vectors of 16 outs of channels [d, d + count), from those transposed as stored.
 void store_units(const Convolution& c, const PanelLayout& layout, const Halves& halves, int64_t col,
                  int64_t d, int64_t count, const uint32_t* transposed, uint32_t* packed) {
-  const int64_t taps = c.taps_h * c.taps_w, first = col / kPanel * kPanel;
+  const int64_t taps = c.window.taps(), first = col / kPanel * kPanel;
   for (int64_t t = 0; t < taps; ++t)
     for (int64_t i = 0; i < count; i += 2) {
       const int64_t a = i * taps + t, b = a + taps;
@@ -86,7 +87,7 @@ void store_units(const Convolution& c, const PanelLayout& layout, const Halves& 
 
 void pack_by_kernels(const Convolution& c, const PanelLayout& layout, const uint16_t* base,
                      uint32_t* packed) {
-  const int64_t taps = c.taps_h * c.taps_w;
+  const int64_t taps = c.window.taps();
   const Halves halves;
   MatrixOperand matrix;
   CoalescedAxes lanes, along;
@@ -153,10 +154,11 @@ void pack_by_outs(const Convolution& c, const PanelLayout& layout, const uint16_
                   int64_t units, uint32_t* packed) {
   const ConvWeights& w = c.kernels;
   const TapOffsets offsets = tap_offsets(c);
-  const int64_t taps = c.taps_h * c.taps_w;
+  const int64_t taps = c.window.taps();
   Strided tap[kLargestStride];
   for (int64_t t = 0; t < taps; ++t)
-    tap[t].set(w.out, t / c.taps_w * w.tap_h + t % c.taps_w * w.tap_w - offsets.first);
+    tap[t].set(w.out,
+               t / c.window.kernel_w * w.tap_h + t % c.window.kernel_w * w.tap_w - offsets.first);
   __m512i low[kLargestStride], high[kLargestStride];
   for (int64_t col = 0; col < c.outs; col += kPanel) {
     const int64_t cols = min(c.outs - col, kPanel), width = layout.width(col);
@@ -180,7 +182,7 @@ bool kernel_pairs_takes(const Convolution& c) { return by_kernels(c) || by_outs(
 
 void pack_kernel_pairs(const Convolution& c, const Micro& micro, const uint16_t* base,
                        int64_t units, uint32_t* packed) {
-  const PanelLayout layout(c, micro, c.taps_h * c.taps_w * units);
+  const PanelLayout layout(c, micro, c.window.taps() * units);
   if (!by_kernels(c)) return pack_by_outs(c, layout, base, units, packed);
   pack_by_kernels(c, layout, base, packed);
 }

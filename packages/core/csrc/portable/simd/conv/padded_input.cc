@@ -211,21 +211,21 @@ const void* read_patch(const void* ctx, int64_t window, int64_t k, int64_t count
   auto divide = [](int64_t a, int64_t b) {
     return int64_t{static_cast<uint32_t>(a) / static_cast<uint32_t>(b)};
   };
-  const int64_t line = divide(window, s.cols), n = divide(line, s.rows);
-  const int64_t top = (line - n * s.rows) * s.step_h - s.top;
-  const int64_t left = (window - line * s.cols) * s.step_w - s.left;
-  const int64_t runs_w = s.run == s.depth ? s.taps_w : 1;  // runs in one row of the window
+  const int64_t line = divide(window, s.output.width), n = divide(line, s.output.height);
+  const int64_t top = s.window.row(line - n * s.output.height);
+  const int64_t left = s.window.column(window - line * s.output.width);
+  const int64_t runs_w = s.run == s.depth ? s.window.kernel_w : 1;  // runs in one row of the window
   const int64_t r = divide(k, s.run);
   int64_t at = k - r * s.run, p = divide(r, runs_w), q = r - p * runs_w;
   uint8_t* to = static_cast<uint8_t*>(buffer);
   for (;;) {
-    const int64_t h = top + p * s.tap_h, w = left + q * s.tap_w;
+    const int64_t h = top + p * s.window.dilation_h, w = left + q * s.window.dilation_w;
     const int64_t some = s.run - at < count ? s.run - at : count;
     // Elements [first, last) of those from `at` on are there.
-    int64_t first = -w * s.depth - at, last = (s.width - w) * s.depth - at;
+    int64_t first = -w * s.depth - at, last = (s.input_size.width - w) * s.depth - at;
     if (first < 0) first = 0;
     if (last > some) last = some;
-    if (static_cast<uint64_t>(h) >= static_cast<uint64_t>(s.height) || last < first)
+    if (static_cast<uint64_t>(h) >= static_cast<uint64_t>(s.input_size.height) || last < first)
       first = last = 0;
     const uint8_t* from =
         static_cast<const uint8_t*>(s.input.data) +

@@ -53,8 +53,8 @@ struct Layout {
 
 Layout layout_of(const Convolution& c) {
   Layout l;
-  l.down = (c.rows + kOut - 1) / kOut;
-  l.across = (c.cols + kOut - 1) / kOut;
+  l.down = (c.output.height + kOut - 1) / kOut;
+  l.across = (c.output.width + kOut - 1) / kOut;
   l.tiles = c.x.shape[0] * l.down * l.across;
   // Rows whose distance is a power of two would evict each other.
   l.in = round_up(c.depth, kLanes) + kLanes;
@@ -81,8 +81,8 @@ struct Job {
 };
 
 Tiles tiles_of(const Convolution& c, const Layout& l, const PaddedInput& input) {
-  return {input,    c.x.shape[2], c.x.shape[3],         c.top, c.left, l.down,
-          l.across, c.depth,      c.x.shape[0] * l.down};
+  return {input,  image_size(c.x), c.window.pad_top, c.window.pad_left,
+          l.down, l.across,        c.depth,          c.x.shape[0] * l.down};
 }
 
 /// Multiplies rows [row, row + height) of one point by a panel of kernels.
@@ -129,7 +129,7 @@ void give_out(const Job& s, int64_t tile, int64_t at) {
   const Convolution& c = s.c;
   const int64_t line = tile / s.l.across, n = line / s.l.down;
   const int64_t top = (line - n * s.l.down) * kOut, left = (tile - line * s.l.across) * kOut;
-  const int count = static_cast<int>(min(c.cols - left, kOut));
+  const int count = static_cast<int>(min(c.output.width - left, kOut));
   for (int64_t col = 0; col < c.outs; col += kLanes) {
     const int64_t some = min(c.outs - col, kLanes);
     const VF bias = s.bias == nullptr ? VF{} : load(s.bias + col);
@@ -141,10 +141,10 @@ void give_out(const Job& s, int64_t tile, int64_t at) {
       transform_output(m, t);
       for (int i = 0; i < kOut; ++i) half[i][j] = t[i];
     }
-    for (int i = 0; i < kOut && top + i < c.rows; ++i) {
+    for (int i = 0; i < kOut && top + i < c.output.height; ++i) {
       VF t[kOut];
       transform_output(half[i], t);
-      const int64_t row = (n * c.rows + top + i) * c.cols + left;
+      const int64_t row = (n * c.output.height + top + i) * c.output.width + left;
       alignas(64) float spare[kOut * kLanes];
       float* out = spare;
       int64_t ld = kLanes;
@@ -238,9 +238,9 @@ bool winograd_takes(const Convolution& c) {
   if (c.strategy > Strategy::kWinograd) return false;
   return settings().winograd && !multiplies_bf16_pairs(c.kernels.dtype) &&
          suits_winograd({c.kernels.dtype,
-                         {c.taps_h, c.taps_w},
-                         {c.step_h, c.step_w},
-                         {c.tap_h, c.tap_w},
+                         {c.window.kernel_h, c.window.kernel_w},
+                         {c.window.stride_h, c.window.stride_w},
+                         {c.window.dilation_h, c.window.dilation_w},
                          c.groups,
                          c.depth,
                          c.outs});

@@ -20,9 +20,9 @@ PROA_INLINE void transform_input(const VF* d, VF* to) {
 
 /// The tiles of all images, line by line.
 struct Tiles {
-  PaddedInput input;        // without padding
-  int64_t height, width;    // of it
-  int64_t top, left;        // of the padding
+  PaddedInput input;  // without padding
+  Size2d input_size;
+  int64_t pad_top, pad_left;
   int64_t down, across;     // tiles of an image
   int64_t channels, lines;  // of all images
   int64_t count() const { return lines * across; }
@@ -88,14 +88,14 @@ void transform_tiles(const Tiles& s, int64_t first, int64_t end, const Points& p
     TileRun run = {};
     run.count = s.across - j < end - first ? s.across - j : end - first;
     run.pixel = s.input.pixel;
-    run.width = s.width;
-    run.left = j * kOut - s.left;
+    run.width = s.input_size.width;
+    run.left = j * kOut - s.pad_left;
     const float* const image = static_cast<const float*>(s.input.data) + n * s.input.image;
     for (int64_t k = 0; k < s.channels; k += kLanes) {
       run.lanes = s.channels - k < kLanes ? s.channels - k : kLanes;
       for (int i = 0; i < kEdge; ++i) {
-        const int64_t h = (line - n * s.down) * kOut - s.top + i;
-        run.rows[i] = h >= 0 && h < s.height ? image + h * s.input.row + k : nullptr;
+        const int64_t h = (line - n * s.down) * kOut - s.pad_top + i;
+        run.rows[i] = h >= 0 && h < s.input_size.height ? image + h * s.input.row + k : nullptr;
       }
       transform(run, p, p.data + at * p.tile + k);
     }
@@ -114,14 +114,14 @@ struct PrefetchRange {
 /// `first`, if they are all of some memory.
 inline PrefetchRange prefetch_range(const Tiles& s, int64_t first, int64_t end, int64_t span) {
   const PaddedInput& f = s.input;
-  const bool dense =
-      f.pixel == s.channels && f.row == f.pixel * s.width && f.image == f.row * s.height;
+  const bool dense = f.pixel == s.channels && f.row == f.pixel * s.input_size.width &&
+                     f.image == f.row * s.input_size.height;
   if (!dense || f.data == nullptr) return {};
   auto reached = [&](int64_t tile) {
     if (tile == 0) return int64_t{0};
     const int64_t last = tile < s.count() ? tile : s.count(), line = (last - 1) / s.across;
-    const int64_t n = line / s.down, row = (line - n * s.down) * kOut - s.top + span;
-    return n * f.image + (row < s.height ? row : s.height) * f.row;
+    const int64_t n = line / s.down, row = (line - n * s.down) * kOut - s.pad_top + span;
+    return n * f.image + (row < s.input_size.height ? row : s.input_size.height) * f.row;
   };
   const int64_t from = reached(first);
   return {reinterpret_cast<const char*>(static_cast<const float*>(f.data) + from),
