@@ -8,7 +8,7 @@ namespace {
 template <class A>
 Convolution make_convolution(const Call& c) {
   Convolution r = forward_convolution(c.in[0], c.in[1], c.out[0], c.attr<A>());
-  r.packed = c.packed;
+  r.kernels.packed = c.packed;
   r.strategy = c.strategy;
   if (c.n_in > 2 && c.in[2].given()) r.bias = &c.in[2];
   return r;

@@ -55,13 +55,11 @@ Convolution phase_correlation(const Call& c, int64_t ph, int64_t pw) {
   r.window.dilation_w = v.spacing;
   r.window.pad_top = -h.start;
   r.window.pad_left = -v.start;
-  r.groups = a.groups;
-  r.depth = w.shape[0] / a.groups;
-  r.outs = w.shape[1];
+  r.channels = {a.groups, w.shape[0] / a.groups, w.shape[1]};
   r.output = {h.count, v.count};
   r.kernels = {nullptr,
                w.dtype,
-               r.depth * w.stride[0],
+               r.channels.in * w.stride[0],
                w.stride[1],
                h.step * w.stride[2],
                v.step * w.stride[3],
@@ -80,7 +78,7 @@ void for_each_phase(const Call& c, const View* bias, F body) {
     for (int64_t w = 0; w < a.stride[1]; ++w) {
       Convolution r = phase_correlation(c, h, w);
       r.bias = bias;
-      if (c.packed != nullptr) r.packed = static_cast<const uint8_t*>(c.packed) + offset;
+      if (c.packed != nullptr) r.kernels.packed = static_cast<const uint8_t*>(c.packed) + offset;
       body(r, offset);
       offset += (convolve_packed_size(r) + 63) & ~size_t{63};
     }
@@ -157,7 +155,7 @@ void run_fused_phases(const Call& call, const View* bias, const FusedPhases& t) 
         const Convolution& r = phases[i];
         const int64_t n = line / rows, at = n * r.output.height + line - n * rows;
         if (line - n * rows < r.output.height)
-          depthwise_lines(r, input, r.packed, own, outputs[i], at, at + 1);
+          depthwise_lines(r, input, r.kernels.packed, own, outputs[i], at, at + 1);
       }
   });
 }

@@ -87,12 +87,12 @@ Strides strides_of(const Job& j) {
   return j.direct ? Strides{1, j.columns} : Strides{j.columns, 1};
 }
 /// Rows of sums of one part.
-int64_t sum_rows(const Job& j) { return j.direct ? j.window : j.c.outs; }
+int64_t sum_rows(const Job& j) { return j.direct ? j.window : j.c.channels.out; }
 
 void set_layouts(Job* j) {
   const Convolution& c = j->c;
-  const bool few = c.depth < 16, pairs = multiplies_bf16_pairs(j->dy.dtype);
-  const bool contiguous = c.window.dilation_w == 1 && c.x.shape[1] == c.depth;
+  const bool few = c.channels.in < 16, pairs = multiplies_bf16_pairs(j->dy.dtype);
+  const bool contiguous = c.window.dilation_w == 1 && c.x.shape[1] == c.channels.in;
   j->joined = few && contiguous && pairs && product_micro_kernel(j->dy.dtype, pairs).takes_rows();
   j->direct = few && !j->joined;
   j->pairs = pairs && (!j->direct || c.output.width % 2 == 0);
@@ -102,7 +102,7 @@ void set_layouts(Job* j) {
   // Tiles read an even number of rows, and whole vectors.
   j->x_here = !few && is_usable_in_place(c.x, j->x_shape);
   j->dy_here = is_usable_in_place(j->dy, j->dy_shape) &&
-               (!j->direct || c.outs % micro_kernel(j->dy.dtype).lanes == 0);
+               (!j->direct || c.channels.out % micro_kernel(j->dy.dtype).lanes == 0);
   if (j->pairs) {  // as pixels are read, their channels need not be pairs too
     j->x_here = !few && c.x.stride[1] == 1;
     if (!few) j->x_shape.pixel = (c.x.shape[1] + 1) / 2 * 2;
@@ -112,13 +112,14 @@ void set_layouts(Job* j) {
         (!j->by_rows() || is_flat(*j, {nullptr, dy.stride[0], dy.stride[2], dy.stride[3]}));
     j->dy_shape.pixel = (j->dy.shape[1] + 1) / 2 * 2;
   }
-  j->run = contiguous ? c.window.kernel_w * c.depth : c.depth;
+  j->run = contiguous ? c.window.kernel_w * c.channels.in : c.channels.in;
 }
 
 void set_blocks(Job* j) {
   const Micro& micro = j->micro();
-  j->height = micro.height(ceil_div(j->c.outs, max(ceil_div(j->c.outs, micro.rows), 1)));
-  j->rows = ceil_div(j->c.outs, j->height);
+  j->height =
+      micro.height(ceil_div(j->c.channels.out, max(ceil_div(j->c.channels.out, micro.rows), 1)));
+  j->rows = ceil_div(j->c.channels.out, j->height);
   j->width = kTileVecs * j->lanes;
   j->cols = ceil_div(j->window, j->width);
   const int64_t tiles = max(j->rows * j->cols, 1);
@@ -128,7 +129,7 @@ void set_blocks(Job* j) {
   const int64_t fit = kGradWeightPanel / (j->width * j->size) * (j->pairs ? 2 : 1);
   j->steps = ceil_div(pixels, ceil_div(pixels, fit));
   if (j->pairs) j->steps = round_up(j->steps, j->by_rows() ? kPixelsOfRow : 2);
-  const int64_t x = j->steps * j->c.window.stride_h * j->c.window.stride_w * j->c.depth;
+  const int64_t x = j->steps * j->c.window.stride_h * j->c.window.stride_w * j->c.channels.in;
   j->taken = max(caches().grad_weight_block / ((j->block() + x) * j->size), 1);
   j->taken = min(j->taken, ceil_div(pixels, j->steps));
 }
@@ -143,8 +144,8 @@ Job job_of(const Call& call) {
   const Micro& micro = j.micro();
   j.size = micro.size;
   j.lanes = micro.lanes;
-  j.window = j.c.window.taps() * j.c.depth;
-  j.columns = gemm_columns(micro, j.direct ? j.c.outs : j.window);
+  j.window = j.c.window.taps() * j.c.channels.in;
+  j.columns = gemm_columns(micro, j.direct ? j.c.channels.out : j.window);
   set_blocks(&j);
   const View& dw = call.out[0];
   j.straight = j.parts == 1 && j.c.window.taps() == 1 && dw.stride[1] == 1 && !j.direct &&
@@ -158,7 +159,7 @@ size_t sum_bytes(const Job& j) {
 }
 /// Bytes of a line of dy by pairs of pixels.
 int64_t line_bytes(const Job& j) {
-  return gemm_columns(j.micro(), j.c.outs) * j.units(j.c.output.width) * j.size;
+  return gemm_columns(j.micro(), j.c.channels.out) * j.units(j.c.output.width) * j.size;
 }
 /// Bytes of the blocks of dy of one part; with capacity for a vector past the end.
 size_t taken_bytes(const Job& j) {
@@ -189,7 +190,7 @@ template <class T>
 const Element<T>* outs_of(const Part& s, int64_t block) {
   const PaddedInput& f = s.j.padded_dy;
   return static_cast<const Element<T>*>(f.data) +
-         (s.first * s.j.c.output.width + s.begin(block)) * f.pixel + s.group * s.j.c.outs;
+         (s.first * s.j.c.output.width + s.begin(block)) * f.pixel + s.group * s.j.c.channels.out;
 }
 
 /// As pack_outs, each panel as [outs][pixel].
@@ -202,7 +203,7 @@ const Element<T>* outs_of(const Part& s, int64_t block) {
       for (int64_t r = 0; r < rows; ++r) {
         const int64_t o = (row + r) * j.height;
         put_pixel_rows(outs_of<Bf16Pair>(s, block) + i * pixel + o, pixel,
-                       min(j.c.outs - o, j.height), min(k - i, kPixelsOfRow), j.row_pitch(),
+                       min(j.c.channels.out - o, j.height), min(k - i, kPixelsOfRow), j.row_pitch(),
                        to + r * j.panel() + i / 2);
       }
   }
@@ -222,9 +223,9 @@ void pack_outs(const Part& s, int64_t row, int64_t rows, int64_t block, T* to) {
     const Position at = position(j, s.first, s.begin(block) + i);
     const int64_t some = min(j.dy_flat ? k - i : min(j.c.output.width - at.w, k - i), kSome);
     const auto* from = static_cast<const Element<T>*>(f.data) + at.n * f.image + at.h * f.row +
-                       at.w * f.pixel + s.group * j.c.outs;
+                       at.w * f.pixel + s.group * j.c.channels.out;
     for (int64_t r = 0; r < rows; ++r) {
-      const int64_t o = (row + r) * j.height, count = min(j.c.outs - o, j.height);
+      const int64_t o = (row + r) * j.height, count = min(j.c.channels.out - o, j.height);
       const int64_t width = tile_rows(count);
       put_pixels(from + o, f.pixel, count, i, some, width, width, true, to + r * j.panel());
     }
@@ -248,8 +249,8 @@ void fetch_block(const Part& s, int64_t block) {
   for (int64_t i = 0; i < k; ++i) {
     const Position at = position(j, s.first, s.begin(block) + i);
     const int64_t offset = at.n * j.x.image + at.h * j.c.window.stride_h * j.x.row +
-                           at.w * j.c.window.stride_w * j.x.pixel + s.group * j.c.depth;
-    fetch(static_cast<const Element<T>*>(j.x.data) + offset, j.c.depth * size);
+                           at.w * j.c.window.stride_w * j.x.pixel + s.group * j.c.channels.in;
+    fetch(static_cast<const Element<T>*>(j.x.data) + offset, j.c.channels.in * size);
   }
 }
 
@@ -279,7 +280,7 @@ void pack_tap(const Part& s, int64_t block, int64_t p, int64_t q, int64_t elemen
     const int64_t h = c.window.row(at.h, p) + (j.joined ? c.window.pad_top : 0);
     const int64_t w = c.window.column(at.w, q) + (j.joined ? c.window.pad_left : 0);
     const auto* from = static_cast<const Element<T>*>(j.x.data) + at.n * j.x.image + h * j.x.row +
-                       w * j.x.pixel + s.group * c.depth + element;
+                       w * j.x.pixel + s.group * c.channels.in + element;
     Columns in = {0, some};
     if (!j.x_flat && !j.joined) in = columns_of(j, at.w, some, q);
     if (h < 0 || h >= j.x_shape.height) in = {some, some};
@@ -298,7 +299,8 @@ void pack_patches(const Part& s, int64_t col, int64_t block, int64_t width, T* p
   const Job& j = s.j;
   const int64_t lane = col * j.width, lanes = min(j.window - lane, width);
   // What is contiguous: a tap, or a row of them.
-  const int64_t depth = j.joined ? j.run : j.c.depth, taps_w = j.joined ? 1 : j.c.window.kernel_w;
+  const int64_t depth = j.joined ? j.run : j.c.channels.in,
+                taps_w = j.joined ? 1 : j.c.window.kernel_w;
   if (lanes < width)
     memset(static_cast<void*>(panel), 0,
            static_cast<size_t>(j.units(s.steps(block)) * width) * sizeof(T));
@@ -321,12 +323,12 @@ void add_line(const Part& s, int64_t line, uint8_t* sums, uint8_t* scratch) {
   const auto element = j.pairs ? static_cast<int64_t>(sizeof(uint16_t)) : j.size;
   const uint8_t* dy =
       static_cast<const uint8_t*>(j.padded_dy.data) +
-      (at.n * j.padded_dy.image + at.h * j.padded_dy.row + s.group * c.outs) * element;
+      (at.n * j.padded_dy.image + at.h * j.padded_dy.row + s.group * c.channels.out) * element;
   const uint8_t* x =
       static_cast<const uint8_t*>(j.x.data) +
-      (at.n * j.x.image + at.h * c.window.stride_h * j.x.row + s.group * c.depth) * j.size;
+      (at.n * j.x.image + at.h * c.window.stride_h * j.x.row + s.group * c.channels.in) * j.size;
   const int64_t height = tile_rows(ceil_div(j.run, ceil_div(j.run, kTileRows)));
-  const int64_t runs_w = c.window.kernel_w * c.depth / j.run;
+  const int64_t runs_w = c.window.kernel_w * c.channels.in / j.run;
   Tile t = {};
   t.lda = c.window.stride_w * j.x.pixel * (j.pairs ? 2 : 1);
   t.ldb = j.padded_dy.pixel;
@@ -334,15 +336,15 @@ void add_line(const Part& s, int64_t line, uint8_t* sums, uint8_t* scratch) {
   t.k = j.units(c.output.width);
   t.accumulate = line != s.first;
   t.last = static_cast<int>(j.lanes);
-  for (int64_t o = 0; o < c.outs; o += j.width) {
-    const int vecs = c.outs - o <= j.lanes ? 1 : kTileVecs;
+  for (int64_t o = 0; o < c.channels.out; o += j.width) {
+    const int vecs = c.channels.out - o <= j.lanes ? 1 : kTileVecs;
     t.b = dy + o * element;
     if constexpr (kHasBf16Pairs) {
       if (j.pairs) {
         t.ldb = vecs * j.lanes;
         auto* const panel = reinterpret_cast<Bf16Pair*>(scratch);
         put_pixel_pairs(static_cast<const uint16_t*>(t.b), j.padded_dy.pixel,
-                        min(c.outs - o, j.width), 0, c.output.width, t.ldb, panel);
+                        min(c.channels.out - o, j.width), 0, c.output.width, t.ldb, panel);
         t.b = panel;
       }
     }
@@ -382,7 +384,7 @@ PrefetchRanges prefetch_ranges(const Part& s, int64_t block, int64_t blocks) {
   constexpr int64_t kSize = sizeof(Element<T>);
   PrefetchRanges next = {};
   const int64_t begin = s.begin(block), end = min(s.begin(block + blocks), s.pixels);
-  if (c.groups > 1 || begin >= end) return next;
+  if (c.channels.groups > 1 || begin >= end) return next;
   if (j.dy_flat && j.rows <= j.taken_panels()) {
     next.from[0] = reinterpret_cast<const char*>(outs_of<T>(s, 0) + begin * j.padded_dy.pixel);
     next.bytes[0] = (end - begin) * j.padded_dy.pixel * kSize;
@@ -445,7 +447,7 @@ void multiply(const Part& s, const BlockPair& m, int64_t col, int64_t split, boo
       pack_patches(s, col, block, t.ldb, panel);
     for (int64_t r = split * m.each(); r < min((split + 1) * m.each(), m.rows); ++r) {
       const int64_t o = (m.row + r) * j.height;
-      t.count = static_cast<int>(min(j.c.outs - o, j.height));
+      t.count = static_cast<int>(min(j.c.channels.out - o, j.height));
       const int height = tile_rows(t.count);
       t.a = taken + b * j.block() + r * j.panel();
       if (j.dy_unpacked) t.a = outs_of<T>(s, block) + o;
@@ -492,7 +494,7 @@ void run(const Call& call, const Job& j, uint8_t* sums, uint8_t* scratch) {
   Call alone = call;
   if (j.parts > 1) alone.parallel = nullptr;
   const View& dw = call.out[0];
-  for (int64_t group = 0; group < j.c.groups; ++group) {
+  for (int64_t group = 0; group < j.c.channels.groups; ++group) {
     if (j.lines() * j.c.output.width == 0) memset(sums, 0, sum_bytes(j));
     parallel_for(call, j.parts, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
@@ -504,7 +506,7 @@ void run(const Call& call, const Job& j, uint8_t* sums, uint8_t* scratch) {
         for (int64_t line = s.first; j.direct && line < j.first_line(i + 1); ++line)
           add_line(s, line, to, taken);
         if (j.direct) continue;
-        if (j.straight) to = dw.as<uint8_t>() + group * j.c.outs * dw.stride[0] * j.size;
+        if (j.straight) to = dw.as<uint8_t>() + group * j.c.channels.out * dw.stride[0] * j.size;
         add_part(alone, s, to, j.straight ? dw.stride[0] : j.columns, reinterpret_cast<T*>(taken));
       }
     });
@@ -557,7 +559,7 @@ Status conv2d_grad_weight(const Call& call) {
                      j.c.x.shape[2] == j.c.output.height && j.c.x.shape[3] == j.c.output.width;
   j.x_flat = plain && is_flat(j, j.x);
   j.dy_flat = is_flat(j, j.padded_dy);
-  j.dy_unpacked = !j.pairs && j.dy_flat && j.cols <= 2 && j.c.outs % 2 == 0 &&
+  j.dy_unpacked = !j.pairs && j.dy_flat && j.cols <= 2 && j.c.channels.out % 2 == 0 &&
                   j.padded_dy.pixel * j.size <= kMaxPixelStride;
   if constexpr (kHasBf16Pairs) {
     if (j.pairs) {

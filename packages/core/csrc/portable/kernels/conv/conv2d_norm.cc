@@ -11,7 +11,7 @@ namespace {
 Convolution make_convolution(const Call& c) {
   const auto& a = c.attr<Conv2dNormAttrs>();
   Convolution r = forward_convolution(c.in[0], c.in[1], c.out[0], a);
-  r.packed = c.packed;
+  r.kernels.packed = c.packed;
   r.strategy = c.strategy;
   if (c.n_in > 5 && c.in[5].given()) r.bias = &c.in[5];
   if (c.n_in > 6 && c.in[6].given())

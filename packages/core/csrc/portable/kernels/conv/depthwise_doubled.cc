@@ -68,7 +68,7 @@ PROA_INLINE void run_columns(const Job<T>& s, const Line<T>& line, const T* dy) 
 template <class T>
 void run_channels(const Job<T>& s, int64_t n, int64_t i, int64_t channel) {
   auto kernel = [&](int phase, int tap) {
-    return load(static_cast<const T*>(s.phases[phase].packed) + tap * s.width + channel);
+    return load(static_cast<const T*>(s.phases[phase].kernels.packed) + tap * s.width + channel);
   };
   Line<T> line;
   line.middle = kernel(0, 0);
@@ -90,7 +90,7 @@ void run(const Call& call, const Job<T>& s) {
   parallel_for(call, c.lines(), depthwise_grain(c), [&](int64_t begin, int64_t end) {
     for (int64_t line = begin; line < end; ++line) {
       const int64_t n = line / c.output.height;
-      for (int64_t channel = 0; channel < c.groups; channel += kLanesOf<T>)
+      for (int64_t channel = 0; channel < c.channels.groups; channel += kLanesOf<T>)
         run_channels(s, n, line - n * c.output.height, channel);
     }
   });
@@ -104,7 +104,7 @@ bool is_phase(const Convolution& c, int64_t taps_h, int64_t taps_w) {
 
 template <class T>
 bool takes_channels(const Convolution& c, const View& dx) {
-  return c.groups % kLanesOf<T> == 0 && dx.stride[1] == 1;
+  return c.channels.groups % kLanesOf<T> == 0 && dx.stride[1] == 1;
 }
 
 }  // namespace

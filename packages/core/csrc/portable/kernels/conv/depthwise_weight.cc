@@ -113,10 +113,10 @@ void add_line(const Job& j, int64_t line, int64_t channel, T* sums) {
                  c.window.pad_left * j.x.pixel;
     T* const to = sums + p * c.window.kernel_w * j.width;
     int64_t at = channel;
-    for (; at + kVecs * kWidth <= c.groups; at += kVecs * kWidth)
+    for (; at + kVecs * kWidth <= c.channels.groups; at += kVecs * kWidth)
       add_taps(j, x + at, dy + at, kWidth, kVecs, to + at);
-    for (; at < c.groups; at += kWidth)
-      add_taps(j, x + at, dy + at, min(c.groups - at, kWidth), 1, to + at);
+    for (; at < c.channels.groups; at += kWidth)
+      add_taps(j, x + at, dy + at, min(c.channels.groups - at, kWidth), 1, to + at);
   }
 }
 
@@ -212,13 +212,13 @@ template <class T>
 void add_lines(const Job& j, int64_t first, int64_t last, T* sums) {
   constexpr int64_t kChannels = kBandVecs * kLanesOf<T>;
   const Convolution& c = j.c;
-  const int64_t channels = takes_bands(c) ? c.groups / kChannels * kChannels : 0;
+  const int64_t channels = takes_bands(c) ? c.channels.groups / kChannels * kChannels : 0;
   const int64_t line = (c.window.stride_h * j.x.row + j.dy.row) * static_cast<int64_t>(sizeof(T));
   const int64_t lines = max(caches().depthwise_grad_band / max(line, 1), 1);
   for (int64_t i = first; i < last && channels > 0; i += lines)
     for (int64_t channel = 0; channel < channels; channel += kChannels)
       add_band(j, i, min(i + lines, last), channel, sums);
-  if (channels < c.groups)
+  if (channels < c.channels.groups)
     for (int64_t i = first; i < last; ++i) add_line(j, i, channels, sums);
 }
 
@@ -235,7 +235,7 @@ void run(const Call& call, const Job& j, void* memory) {
       add_lines(j, t * lines / kParts, (t + 1) * lines / kParts, sums + t * part);
   });
   for (int64_t tap = 0; tap < c.window.taps(); ++tap)
-    for (int64_t g = 0; g < c.groups; ++g) {
+    for (int64_t g = 0; g < c.channels.groups; ++g) {
       T sum = 0;
       for (int64_t t = 0; t < kParts; ++t) sum += sums[t * part + tap * j.width + g];
       dw.as<S>()[g * dw.stride[0] + tap / c.window.kernel_w * dw.stride[2] +

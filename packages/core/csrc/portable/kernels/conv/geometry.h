@@ -37,12 +37,10 @@ Convolution forward_convolution(const View& x, const View& w, const View& y, con
   c.x = x;
   c.window = {w.shape[2],    w.shape[3],    a.stride[0],  a.stride[1],
               a.dilation[0], a.dilation[1], a.padding[0], a.padding[2]};
-  c.groups = a.groups;
-  c.depth = w.shape[1];
-  c.outs = w.shape[0] / a.groups;
+  c.channels = {a.groups, w.shape[1], w.shape[0] / a.groups};
   c.output = image_size(y);
-  c.kernels = {w.data,      w.dtype,     w.stride[0] * c.outs, w.stride[0],
-               w.stride[2], w.stride[3], w.stride[1]};
+  c.kernels = {w.data,      w.dtype,    w.stride[0] * c.channels.out, w.stride[0], w.stride[2],
+               w.stride[3], w.stride[1]};
   c.end.out = pixel_matrix(y, 0, 0, 1, 1, c.output.height, c.output.width);
   subsample_pointwise(&c);
   return c;

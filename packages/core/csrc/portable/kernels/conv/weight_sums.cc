@@ -15,7 +15,8 @@ constexpr int64_t kTaps = 64;   // up to which their kernels are converted befor
 template <class T>
 void add_parts(const Convolution& c, const WeightSums& s, int64_t o, int64_t tap, int64_t first,
                int64_t count, T* to) {
-  const T* from = static_cast<const T*>(s.sums) + o * s.out + (tap * c.depth + first) * s.element;
+  const T* from =
+      static_cast<const T*>(s.sums) + o * s.out + (tap * c.channels.in + first) * s.element;
   for (int64_t d = 0; d < count; ++d) {
     T sum = from[d * s.element];
     for (int64_t p = 1; p < s.parts; ++p) sum += from[p * s.part + d * s.element];
@@ -28,7 +29,7 @@ template <class T>
 const T* whole_sums(const Convolution& c, const WeightSums& s, int64_t o, int64_t tap,
                     int64_t first, int64_t count, T* buffer) {
   if (s.parts == 1 && s.element == 1)
-    return static_cast<const T*>(s.sums) + o * s.out + tap * c.depth + first;
+    return static_cast<const T*>(s.sums) + o * s.out + tap * c.channels.in + first;
   add_parts(c, s, o, tap, first, count, buffer);
   return buffer;
 }
@@ -39,8 +40,8 @@ void write_half(const Convolution& c, const WeightSums& s, int64_t o, const View
   const int64_t taps = c.window.taps();
   float buffer[kDepth];
   S converted[kTaps * kDepth];
-  for (int64_t first = 0; first < c.depth; first += kDepth) {
-    const int64_t count = min(c.depth - first, kDepth);
+  for (int64_t first = 0; first < c.channels.in; first += kDepth) {
+    const int64_t count = min(c.channels.in - first, kDepth);
     for (int64_t t = 0; t < taps; ++t)
       narrow(whole_sums(c, s, o, t, first, count, buffer), dw.dtype, 1, count,
              taps == 1 ? to + first : converted + t * kDepth);
@@ -54,9 +55,9 @@ template <class S>
 void write_any(const Convolution& c, const WeightSums& s, int64_t o, const View& dw, S* to) {
   using T = Compute<S>;
   T buffer[kDepth];
-  for (int64_t first = 0; first < c.depth; first += kDepth)
+  for (int64_t first = 0; first < c.channels.in; first += kDepth)
     for (int64_t tap = 0; tap < c.window.taps(); ++tap) {
-      const int64_t count = min(c.depth - first, kDepth);
+      const int64_t count = min(c.channels.in - first, kDepth);
       const T* from = whole_sums(c, s, o, tap, first, count, buffer);
       S* const y = to + tap / c.window.kernel_w * dw.stride[2] +
                    tap % c.window.kernel_w * dw.stride[3] + first * dw.stride[1];
@@ -67,21 +68,22 @@ void write_any(const Convolution& c, const WeightSums& s, int64_t o, const View&
 template <class S>
 void write(const Call& call, const Convolution& c, const WeightSums& s, int64_t group,
            const View& dw) {
-  const int64_t taps = c.window.taps(), window = taps * c.depth;
+  const int64_t taps = c.window.taps(), window = taps * c.channels.in;
   const bool innermost = dw.stride[1] == taps &&
                          (taps == 1 || (dw.stride[3] == 1 && dw.stride[2] == c.window.kernel_w));
-  parallel_for(call, c.outs, 1 + kElementTask / (window + 1), [&](int64_t begin, int64_t end) {
-    for (int64_t o = begin; o < end; ++o) {
-      S* const to = dw.as<S>() + (group * c.outs + o) * dw.stride[0];
-      if constexpr (sizeof(S) == 2 && !kSmallBuild) {
-        if (innermost && taps <= kTaps) {
-          write_half(c, s, o, dw, to);
-          continue;
-        }
-      }
-      write_any(c, s, o, dw, to);
-    }
-  });
+  parallel_for(call, c.channels.out, 1 + kElementTask / (window + 1),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t o = begin; o < end; ++o) {
+                   S* const to = dw.as<S>() + (group * c.channels.out + o) * dw.stride[0];
+                   if constexpr (sizeof(S) == 2 && !kSmallBuild) {
+                     if (innermost && taps <= kTaps) {
+                       write_half(c, s, o, dw, to);
+                       continue;
+                     }
+                   }
+                   write_any(c, s, o, dw, to);
+                 }
+               });
 }
 
 }  // namespace

@@ -65,10 +65,10 @@ Layout layout_of(const Convolution& c) {
   l.down = ceil_div(c.output.height, kOut);
   l.across = ceil_div(c.output.width, kOut);
   l.tiles = c.x.shape[0] * l.down * l.across;
-  l.x.tile = row_of(c.depth);
-  l.dy.tile = row_of(c.outs);
-  l.sums.tile = row_of(c.depth);
-  l.sums.point = c.outs * l.sums.tile;
+  l.x.tile = row_of(c.channels.in);
+  l.dy.tile = row_of(c.channels.out);
+  l.sums.tile = row_of(c.channels.in);
+  l.sums.point = c.channels.out * l.sums.tile;
   const bool wide = kPoints * l.sums.point * 4 > kGradTileBytes;
   const int64_t fit = kGradTileBytes / 4 / kPoints / (l.x.tile + l.dy.tile);
   l.taken = max(min(l.tiles, wide ? max(fit, kMinWideTiles) : fit), 1);
@@ -82,8 +82,8 @@ Layout layout_of(const Convolution& c) {
 /// `prefetch` is fetched meanwhile, each half by half of the points.
 void multiply(const Convolution& c, const Layout& l, int64_t point, int64_t tiles, bool accumulate,
               const PrefetchRange* prefetch) {
-  const int64_t panel = kTileVecs * kLanes, pairs = ceil_div(c.outs, 2);
-  const int64_t blocks = ceil_div(c.outs, kTileRows);
+  const int64_t panel = kTileVecs * kLanes, pairs = ceil_div(c.channels.out, 2);
+  const int64_t blocks = ceil_div(c.channels.out, kTileRows);
   Tile t = {};
   t.lda = l.dy.tile;
   t.ldb = l.x.tile;
@@ -91,16 +91,16 @@ void multiply(const Convolution& c, const Layout& l, int64_t point, int64_t tile
   t.k = tiles;
   t.accumulate = accumulate;
   t.last = kLanes;
-  const int64_t of_point = blocks * ceil_div(c.depth, panel), chunks = of_point * kPoints / 2;
+  const int64_t of_point = blocks * ceil_div(c.channels.in, panel), chunks = of_point * kPoints / 2;
   int64_t chunk = point % (kPoints / 2) * of_point;
-  for (int64_t col = 0; col < c.depth; col += panel) {
+  for (int64_t col = 0; col < c.channels.in; col += panel) {
     t.b = l.x.data + point * l.x.point + col;
-    const int vecs = c.depth - col <= kLanes ? 1 : kTileVecs;
+    const int vecs = c.channels.in - col <= kLanes ? 1 : kTileVecs;
     for (int64_t block = 0; block < blocks; ++block) {
       const int64_t row = block * pairs / blocks * 2, end = (block + 1) * pairs / blocks * 2;
       t.a = l.dy.data + point * l.dy.point + row;
       t.c = l.sums.data + point * l.sums.point + row * l.sums.tile + col;
-      t.count = static_cast<int>(min(end, c.outs) - row);
+      t.count = static_cast<int>(min(end, c.channels.out) - row);
       prefetch_chunk(prefetch[point * 2 / kPoints], chunk++, chunks);
       kMicroF32.run(tile_rows(t.count), vecs, t);
     }
@@ -125,13 +125,13 @@ PROA_INLINE void read_taps(const float* sums, int64_t point, float* to) {
 
 template <class S>
 void write_kernels(const Call& call, const Convolution& c, const Layout& l, const View& dw) {
-  parallel_for(call, c.outs, 1 + kWinogradTaskMacs / (c.depth * kPoints * 4),
+  parallel_for(call, c.channels.out, 1 + kWinogradTaskMacs / (c.channels.in * kPoints * 4),
                [&](int64_t begin, int64_t end) {
                  alignas(64) float taps[kTaps * kTaps * kLanes];
                  for (int64_t o = begin; o < end; ++o)
-                   for (int64_t d = 0; d < c.depth; d += kLanes) {
+                   for (int64_t d = 0; d < c.channels.in; d += kLanes) {
                      read_taps(l.sums.data + o * l.sums.tile + d, l.sums.point, taps);
-                     const int64_t some = min(c.depth - d, kLanes);
+                     const int64_t some = min(c.channels.in - d, kLanes);
                      for (int64_t i = 0; i < some; ++i) {
                        S* to = dw.as<S>() + o * dw.stride[0] + (d + i) * dw.stride[1];
                        for (int64_t p = 0; p < kTaps; ++p)
@@ -162,8 +162,8 @@ Status winograd_weight(const Call& call, const Convolution& c, const PaddedInput
   l.sums.data = l.dy.data + kPoints * l.dy.point;
   const int64_t lines = c.x.shape[0] * l.down;
   const Tiles of_x = {x,      image_size(c.x), c.window.pad_top, c.window.pad_left,
-                      l.down, l.across,        c.depth,          lines};
-  const Tiles of_dy = {dy, c.output, 0, 0, l.down, l.across, c.outs, lines};
+                      l.down, l.across,        c.channels.in,    lines};
+  const Tiles of_dy = {dy, c.output, 0, 0, l.down, l.across, c.channels.out, lines};
   for (int64_t first = 0; first < l.tiles; first += l.taken) {
     const int64_t count = min(l.tiles - first, l.taken);
     parallel_for(call, count, 1 + kWinogradTaskMacs / (kPoints * (l.x.tile + l.dy.tile)),

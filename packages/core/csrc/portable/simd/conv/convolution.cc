@@ -29,12 +29,13 @@ size_t align64(size_t n) { return (n + 63) & ~size_t{63}; }
 /// True if the micro-kernel multiplies pairs of BF16 channels, read in place or from a padded copy,
 /// which makes the number of channels even.
 bool uses_pairs(const Convolution& c) {
-  return multiplies_bf16_pairs(c.kernels.dtype) && (c.depth % 2 == 0 || c.groups == 1) &&
-         !depthwise_takes(c) && !(kHasWinograd && winograd_takes(c));
+  return multiplies_bf16_pairs(c.kernels.dtype) &&
+         (c.channels.in % 2 == 0 || c.channels.groups == 1) && !depthwise_takes(c) &&
+         !(kHasWinograd && winograd_takes(c));
 }
 /// Units of a pixel in one group. Padded inputs are counted in these.
 int64_t units_per_pixel(const Convolution& c) {
-  return uses_pairs(c) ? (c.depth + 1) / 2 : c.depth;
+  return uses_pairs(c) ? (c.channels.in + 1) / 2 : c.channels.in;
 }
 int64_t k_units(const Convolution& c) { return c.window.taps() * units_per_pixel(c); }
 
@@ -43,7 +44,8 @@ Algorithm choose_algorithm(const Convolution& c) {
   if (kHasWinograd && winograd_takes(c)) return Algorithm::kWinograd;
   // A padded copy may be read up to 16 pixels past its end.
   const bool applies = !is_double(c.kernels.dtype) && c.window.stride_w <= 16;
-  const bool fits = k_units(c) * c.outs * 4 <= (uses_pairs(c) ? kImplicitPairs : kImplicitWeight);
+  const bool fits =
+      k_units(c) * c.channels.out * 4 <= (uses_pairs(c) ? kImplicitPairs : kImplicitWeight);
   if (!applies || c.strategy == Strategy::kIm2col) return Algorithm::kIm2col;
   return fits || c.strategy == Strategy::kImplicitGemm ? Algorithm::kImplicitGemm
                                                        : Algorithm::kIm2col;
@@ -72,7 +74,7 @@ bool is_winograd(const Convolution& c) {
 PaddedShape input_region(const Convolution& c) {
   if (choose_algorithm(c) == Algorithm::kImplicitGemm) return padded_shape(c);
   PaddedShape all = unpadded_shape(c.x);
-  if (uses_pairs(c)) all.pixel = 2 * c.groups * units_per_pixel(c);
+  if (uses_pairs(c)) all.pixel = 2 * c.channels.groups * units_per_pixel(c);
   return all;
 }
 
@@ -118,7 +120,7 @@ bool bands_are_images(const Convolution& c, size_t image) {
   if (kSmallBuild || is_depthwise(c) || !choose_micro_kernel(c).takes_rows()) return false;
   const auto fit = static_cast<size_t>(caches().uncached_chunk);
   if (c.x.shape[0] < kSlots / 2) return image <= 2 * fit;
-  return image <= fit && k_units(c) * c.outs * 4 > caches().uncached_chunk;
+  return image <= fit && k_units(c) * c.channels.out * 4 > caches().uncached_chunk;
 }
 
 Bands choose_bands(const Convolution& c) {
@@ -128,7 +130,8 @@ Bands choose_bands(const Convolution& c) {
   if (bands_are_images(c, image)) {  // of few, each is split over threads
     return {c.output.height, c.x.shape[0] < kSlots / 2 ? 1 : kSlots / 2, align64(image)};
   }
-  const int64_t all = c.lines(), line = c.output.width * c.groups * c.outs * k_units(c);
+  const int64_t all = c.lines(),
+                line = c.output.width * c.channels.groups * c.channels.out * k_units(c);
   const auto first = static_cast<int64_t>(padded_bytes(one, band_region(c, 0, 1), pairs));
   const auto more = static_cast<int64_t>(padded_bytes(one, band_region(c, 0, 2), pairs)) - first;
   const int64_t fit = is_depthwise(c) ? caches().depthwise_band : caches().input_band;
@@ -153,11 +156,11 @@ template <class T>
 void gather(const KernelSource& s, int64_t out, int64_t k, int64_t count, Compute<T>* to) {
   const ConvWeights& w = s.c->kernels;
   const T* base = static_cast<const T*>(w.data) + s.group * w.group + out * w.out;
-  int64_t tap = k / s.c->depth, d = k - tap * s.c->depth;
+  int64_t tap = k / s.c->channels.in, d = k - tap * s.c->channels.in;
   int64_t p = tap / s.c->window.kernel_w, q = tap - p * s.c->window.kernel_w;
   for (int64_t i = 0; i < count;) {
     const T* from = base + p * w.tap_h + q * w.tap_w;
-    for (; d < s.c->depth && i < count; ++d, ++i)
+    for (; d < s.c->channels.in && i < count; ++d, ++i)
       to[i] = static_cast<Compute<T>>(from[d * w.depth]);
     d = 0;
     if (++q == s.c->window.kernel_w) q = 0, ++p;
@@ -172,11 +175,11 @@ void gather_pairs(const KernelSource& s, int64_t out, int64_t k, int64_t count, 
   const int64_t units = units_per_pixel(c);
   int64_t tap = k / units, d = 2 * (k - tap * units);
   for (int64_t i = 0; i < count; ++i, d += 2, to += 2) {
-    if (d >= c.depth) d = 0, ++tap;
+    if (d >= c.channels.in) d = 0, ++tap;
     const int64_t p = tap / c.window.kernel_w, q = tap - p * c.window.kernel_w;
     const uint16_t* from = base + p * w.tap_h + q * w.tap_w + d * w.depth;
     to[0] = from[0];
-    to[1] = d + 1 < c.depth ? from[w.depth] : uint16_t{0};
+    to[1] = d + 1 < c.channels.in ? from[w.depth] : uint16_t{0};
   }
 }
 
@@ -226,9 +229,9 @@ void pack_by_outs(const KernelSource& s, const Micro& micro, float* packed) {
   const Convolution& c = *s.c;
   const ConvWeights& w = c.kernels;
   const float* base = static_cast<const float*>(w.data) + s.group * w.group;
-  for (int64_t d = 0; d < c.depth; ++d)
+  for (int64_t d = 0; d < c.channels.in; ++d)
     for (int64_t tap = 0; tap < c.window.taps(); ++tap)
-      gemm_pack_step(c.outs, k_units(c), micro.k_block, tap * c.depth + d,
+      gemm_pack_step(c.channels.out, k_units(c), micro.k_block, tap * c.channels.in + d,
                      base + d * w.depth + tap / c.window.kernel_w * w.tap_h +
                          tap % c.window.kernel_w * w.tap_w,
                      w.out, packed);
@@ -247,29 +250,29 @@ bool by_kernels(const Convolution& c) {
 void pack_by_kernels(const Call& call, const KernelSource& s, const Micro& micro, float* packed) {
   const Convolution& c = *s.c;
   const ConvWeights& w = c.kernels;
+  const int64_t depth = c.channels.in, outs = c.channels.out;
   const int64_t taps = c.window.taps(), all = k_units(c), panel = kTileVecs * kLanes;
-  const int64_t block = gemm_k_block(micro, all), padded = gemm_columns(micro, c.outs);
+  const int64_t block = gemm_k_block(micro, all), padded = gemm_columns(micro, outs);
   MatrixOperand matrix;
   CoalescedAxes lanes, along;
-  lanes.add(c.outs, w.out);
+  lanes.add(outs, w.out);
   along.add(all, 1);
   const PackOperand source = matrix_operand(
       &matrix, static_cast<const float*>(w.data) + s.group * w.group, DType::kF32, lanes, along);
-  const int64_t vectors = (c.outs + kLanes - 1) / kLanes;
+  const int64_t vectors = (outs + kLanes - 1) / kLanes;
   parallel_for(
       call, vectors, 1 + kGemmTaskMacs / 16 / (all * kLanes), [&](int64_t begin, int64_t end) {
         alignas(64) float transposed[kTransposeElements * kLanes];
         for (int64_t col = begin * kLanes; col < end * kLanes; col += kLanes) {
           const int64_t first = col / panel * panel;  // of the panel
-          const int64_t width = c.outs - first <= kLanes ? kLanes : panel;
-          const auto some = static_cast<int>(c.outs - col < kLanes ? c.outs - col : kLanes);
-          for (int64_t d = 0, count = 0; d < c.depth; d += count) {
-            count =
-                c.depth - d < kTransposeElements / taps ? c.depth - d : kTransposeElements / taps;
+          const int64_t width = outs - first <= kLanes ? kLanes : panel;
+          const auto some = static_cast<int>(outs - col < kLanes ? outs - col : kLanes);
+          for (int64_t d = 0, count = 0; d < depth; d += count) {
+            count = depth - d < kTransposeElements / taps ? depth - d : kTransposeElements / taps;
             pack_panel(source, 4, col, some, kLanes, d * taps, count * taps, transposed);
             for (int64_t t = 0; t < taps; ++t) {
               const float* from = transposed + t * kLanes;
-              for (int64_t k = t * c.depth + d, stop = k + count; k < stop;) {
+              for (int64_t k = t * depth + d, stop = k + count; k < stop;) {
                 const int64_t k0 = k / block * block;
                 const int64_t units = all - k0 < block ? all - k0 : block;
                 float* to = packed + k0 * padded + first * units + (k - k0) * width + col - first;
@@ -297,7 +300,7 @@ void pack_pairs([[maybe_unused]] const KernelSource& s, [[maybe_unused]] const M
 }
 
 size_t group_bytes(const Convolution& c) {
-  return align64(gemm_packed_size(choose_micro_kernel(c), c.outs, k_units(c)));
+  return align64(gemm_packed_size(choose_micro_kernel(c), c.channels.out, k_units(c)));
 }
 
 void pack_depthwise(const Convolution& c, void* packed) {
@@ -308,7 +311,8 @@ void pack_depthwise(const Convolution& c, void* packed) {
   auto* to = static_cast<uint8_t*>(packed);
   for (int64_t t = 0; t < c.window.taps(); ++t, to += depthwise_width(c) * size) {
     const int64_t tap = t / c.window.kernel_w * w.tap_h + t % c.window.kernel_w * w.tap_w;
-    widen(static_cast<const uint8_t*>(w.data) + tap * element, w.dtype, w.group, c.groups, to);
+    widen(static_cast<const uint8_t*>(w.data) + tap * element, w.dtype, w.group, c.channels.groups,
+          to);
   }
 }
 
@@ -344,7 +348,7 @@ void run_patches(const Call& call, const Job& s) {
   p.is_whole = s.images == c.x.shape[0] && s.rows == c.output.height;
   p.g.micro = &s.micro;
   p.g.m = s.images * s.rows * c.output.width;
-  p.g.n = c.outs;
+  p.g.n = c.channels.out;
   p.g.packed = s.packed;
   p.g.init = s.init;
   const MatrixRef& out = c.end.out;
@@ -356,9 +360,10 @@ void run_patches(const Call& call, const Job& s) {
     if (c.end.plain()) p.g.out.epilogue = nullptr;
   }
   const auto element = static_cast<int64_t>(size_of(out.dtype));
-  if (p.g.out.c == nullptr && out.stride == 1 && out.rows.uniform() && out.rows.step() == c.outs) {
+  if (p.g.out.c == nullptr && out.stride == 1 && out.rows.uniform() &&
+      out.rows.step() == c.channels.out) {
     p.dense_out = s.out;
-    p.out_row = c.outs * element;
+    p.out_row = c.channels.out * element;
   }
   p.patches = {c.window.stride_w * s.input.pixel * 4, c.window.kernel_h,
                c.window.kernel_w * units_per_pixel(c) / s.run,
@@ -373,7 +378,7 @@ void run_product(const Call& call, const Job& s, void* scratch) {
   Gemm g = s.g;
   g.micro = &s.micro;
   g.m = c.pixels();
-  g.n = c.outs;
+  g.n = c.channels.out;
   g.k = k_units(c);
   g.a = {&patches, read_patch, false};
   g.packed = s.packed;
@@ -385,13 +390,14 @@ void run_product(const Call& call, const Job& s, void* scratch) {
 size_t bias_bytes(const Convolution& c) {
   if (c.bias == nullptr || !c.bias->given()) return 0;
   const int64_t lanes = kTileVecs * kLanes;
-  return static_cast<size_t>((c.groups * c.outs + 2 * lanes) * micro_kernel(c.kernels.dtype).size);
+  return static_cast<size_t>((c.channels.groups * c.channels.out + 2 * lanes) *
+                             micro_kernel(c.kernels.dtype).size);
 }
 
 size_t product_bytes(const Convolution& c) {
   if (is_winograd(c)) return winograd_scratch(c);
   if (choose_algorithm(c) != Algorithm::kIm2col) return 0;
-  return gemm_scratch(choose_micro_kernel(c), c.pixels(), c.outs, k_units(c),
+  return gemm_scratch(choose_micro_kernel(c), c.pixels(), c.channels.out, k_units(c),
                       takes_tiles(c.end.out), true);
 }
 
@@ -417,7 +423,7 @@ int64_t contiguous_taps(const Convolution& c, const PaddedInput& input) {
 void run_group(const Call& call, const Convolution& c, Job s, int64_t group, int64_t channels,
                void* scratch) {
   if (!is_depthwise(c)) s.packed += static_cast<size_t>(group) * group_bytes(c);
-  const int64_t first = group * c.outs, size = s.micro.size;
+  const int64_t first = group * c.channels.out, size = s.micro.size;
   FloatEpilogue end = {shifted(c.end.out, first), shifted(c.end.residual, first), c.end.act,
                        nullptr};
   ChannelNorm norm;
@@ -483,7 +489,7 @@ void run_bands(const Call& call, const Convolution& c, const Job& job, uint8_t* 
           continue;
         }
         s.prefetch = after_band(c, n, i, s.rows);
-        for (int64_t g = 0; g < c.groups; ++g)
+        for (int64_t g = 0; g < c.channels.groups; ++g)
           run_group(alone, c, s, g, units_per_pixel(c), nullptr);
       }
     }
@@ -495,7 +501,8 @@ void run_bands(const Call& call, const Convolution& c, const Job& job, uint8_t* 
 PaddedShape padded_shape(const Convolution& c) {
   const Size2d extent = c.window.extent(c.output);
   PaddedShape s = {c.window.pad_top, c.window.pad_left, extent.height, extent.width};
-  const int64_t channels = c.groups * (uses_pairs(c) ? 2 * units_per_pixel(c) : c.depth);
+  const int64_t channels =
+      c.channels.groups * (uses_pairs(c) ? 2 * units_per_pixel(c) : c.channels.in);
   if (uses_pairs(c)) s.pixel = channels;
   if (has_cache_conflicts(c, channels)) s.pixel = channels + 16;
   return s;
@@ -504,14 +511,14 @@ PaddedShape padded_shape(const Convolution& c) {
 size_t convolve_packed_size(const Convolution& c) {
   if (is_depthwise(c)) return depthwise_packed_size(c, choose_micro_kernel(c).size);
   if (is_winograd(c)) return winograd_packed_size(c);
-  return group_bytes(c) * static_cast<size_t>(c.groups);
+  return group_bytes(c) * static_cast<size_t>(c.channels.groups);
 }
 
 void convolve_pack(const Call& call, const Convolution& c, void* packed) {
   if (is_depthwise(c)) return pack_depthwise(c, packed);
   if (is_winograd(c)) return winograd_pack(call, c, packed);
   const Micro micro = choose_micro_kernel(c);
-  for (int64_t g = 0; g < c.groups; ++g) {
+  for (int64_t g = 0; g < c.channels.groups; ++g) {
     const KernelSource s = {&c, g};
     uint8_t* const to = static_cast<uint8_t*>(packed) + static_cast<size_t>(g) * group_bytes(c);
     if (packs_pairs(c))
@@ -521,14 +528,14 @@ void convolve_pack(const Call& call, const Convolution& c, void* packed) {
     else if (by_kernels(c))
       pack_by_kernels(call, s, micro, reinterpret_cast<float*>(to));
     else
-      gemm_pack(micro, {&s, is_pointwise(c) ? read_pointwise : read_kernel, false}, c.outs,
+      gemm_pack(micro, {&s, is_pointwise(c) ? read_pointwise : read_kernel, false}, c.channels.out,
                 k_units(c), to);
   }
 }
 
 size_t convolve_scratch(const Convolution& c) {
   size_t bytes = 64 + align64(bias_bytes(c)) + product_bytes(c);
-  if (c.packed == nullptr) bytes += align64(convolve_packed_size(c));
+  if (c.kernels.packed == nullptr) bytes += align64(convolve_packed_size(c));
   if (in_place(c)) return bytes;
   if (!uses_bands(c)) return bytes + align64(padded_bytes(c.x, input_region(c), uses_pairs(c)));
   const Bands bands = choose_bands(c);
@@ -536,7 +543,7 @@ size_t convolve_scratch(const Convolution& c) {
 }
 
 void convolve(const Call& call, const Convolution& c, void* scratch) {
-  if (c.pixels() * c.outs == 0) return;
+  if (c.pixels() * c.channels.out == 0) return;
   uint8_t* rest = static_cast<uint8_t*>(scratch);
   auto take = [&](size_t bytes) {
     uint8_t* const part = rest;
@@ -544,7 +551,7 @@ void convolve(const Call& call, const Convolution& c, void* scratch) {
     return part;
   };
   const Micro micro = choose_micro_kernel(c);
-  const void* packed = c.packed;
+  const void* packed = c.kernels.packed;
   if (packed == nullptr) {
     void* const memory = take(convolve_packed_size(c));
     convolve_pack(call, c, memory);
@@ -553,7 +560,7 @@ void convolve(const Call& call, const Convolution& c, void* scratch) {
   uint8_t* bias = nullptr;
   if (bias_bytes(c) > 0) {
     bias = take(bias_bytes(c));
-    widen(c.bias->data, c.bias->dtype, c.bias->stride[0], c.groups * c.outs, bias);
+    widen(c.bias->data, c.bias->dtype, c.bias->stride[0], c.channels.groups * c.channels.out, bias);
   }
   Job s = {c, micro, {}, static_cast<const uint8_t*>(packed), bias, {}, 0, nullptr, 0, 0, 0, {}};
   s.images = c.x.shape[0];
@@ -567,7 +574,8 @@ void convolve(const Call& call, const Convolution& c, void* scratch) {
   s.input = pad_input(call, c.x, input_region(c), here, memory, uses_pairs(c));
   // Depthwise, every channel at once: the outputs of all groups are one row.
   if (is_depthwise(c)) return run_group(call, c, s, 0, 0, rest);
-  for (int64_t g = 0; g < c.groups; ++g) run_group(call, c, s, g, units_per_pixel(c), rest);
+  for (int64_t g = 0; g < c.channels.groups; ++g)
+    run_group(call, c, s, g, units_per_pixel(c), rest);
 }
 
 }  // namespace proa::PROA_ISA

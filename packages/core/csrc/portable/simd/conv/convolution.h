@@ -7,23 +7,28 @@
 
 namespace proa::PROA_ISA {
 
+/// Channels of a convolution: the number of groups, and channels in and out of each.
+struct GroupChannels {
+  int64_t groups = 1, in = 1, out = 1;
+};
+
 /// The weights in memory: element (group, out, tap_h, tap_w, depth) by strides from `data`.
 struct ConvWeights {
   const void* data = nullptr;
   DType dtype = DType::kF32;
   int64_t group = 0, out = 0, tap_h = 0, tap_w = 0, depth = 0;
+  const void* packed = nullptr;  // what convolve_pack wrote of them, or nullptr
 };
 
 /// out(n, i, j, g, o) = sum over p, q, c of
-///   x(n, g * depth + c, window.row(i, p), window.column(j, q)) *
+///   x(n, g * channels.in + c, window.row(i, p), window.column(j, q)) *
 ///   kernels(g, o, p, q, c), plus bias, residual and activation.
 struct Convolution {
   View x;
   Window2d window;
-  int64_t groups = 1, depth = 1, outs = 1;  // channels in and out of one group
+  GroupChannels channels;
   Size2d output;
   ConvWeights kernels;
-  const void* packed = nullptr;
   Strategy strategy = Strategy::kByRule;
   const View* bias = nullptr;
   FloatEpilogue end;  // a row of `out` is one pixel (n, i, j)

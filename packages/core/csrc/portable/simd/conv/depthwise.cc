@@ -151,7 +151,7 @@ template <class T>
 void run_pixels(const Job<T>& s, const T* line, const Window& at, int64_t row, int64_t j,
                 int count) {
   constexpr int kWidth = kLanesOf<T>;
-  const int64_t channels = s.c.groups;
+  const int64_t channels = s.c.channels.groups;
   int64_t channel = 0;
   for (; channel + kVecs * kWidth <= channels; channel += kVecs * kWidth) {
     if (count == kPixels)
@@ -221,7 +221,7 @@ void run_as(const Convolution& c, const PaddedInput& input, const void* packed, 
 }  // namespace
 
 int64_t depthwise_grain(const Convolution& c) {
-  const int64_t work = c.output.width * c.groups * (c.window.taps() + 2) / kLanes * 8;
+  const int64_t work = c.output.width * c.channels.groups * (c.window.taps() + 2) / kLanes * 8;
   return 1 + kDepthwiseTaskMacs / (work + 1);
 }
 

@@ -7,7 +7,7 @@
 namespace proa::PROA_ISA {
 
 inline bool depthwise_takes(const Convolution& c) {
-  return kHasDepthwise && c.depth == 1 && c.outs == 1 && c.groups > 1;
+  return kHasDepthwise && c.channels.in == 1 && c.channels.out == 1 && c.channels.groups > 1;
 }
 /// ConvWeights as [tap][channel], the channels filled up to whole vectors; size is that of an
 /// element.
@@ -39,7 +39,7 @@ PROA_INLINE Taps taps_inside(int64_t at, int64_t step, int64_t taps, int64_t siz
 /// Channels of a line of the packed kernels.
 inline int64_t depthwise_width(const Convolution& c) {
   const int64_t lanes = is_double(c.kernels.dtype) ? kLanesOf<double> : kLanesOf<float>;
-  return (c.groups + lanes - 1) / lanes * lanes;
+  return (c.channels.groups + lanes - 1) / lanes * lanes;
 }
 
 }  // namespace proa::PROA_ISA

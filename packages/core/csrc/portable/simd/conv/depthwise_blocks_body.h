@@ -206,7 +206,7 @@ void run_block(const Job& s, const Block& at) {
   const X* const x = static_cast<const X*>(s.input.data) + at.x;
   int64_t channel = 0;
   if constexpr (__is_same(X, BF16)) {
-    const int64_t stop = s.finish_parts == nullptr ? 0 : s.c.groups;
+    const int64_t stop = s.finish_parts == nullptr ? 0 : s.c.channels.groups;
     for (; channel + 2 * kLanes <= stop; channel += 2 * kLanes) {
       Sums even, odd;
       const auto sum = [&](auto part, Sums& sums) {
@@ -233,9 +233,10 @@ void run_block(const Job& s, const Block& at) {
     }
     s.finish(s, at, channel, some, sums);
   };
-  for (; channel + kLanes <= s.c.groups; channel += kLanes) sum(BoolConstant<true>{}, kLanes);
-  for (; channel < s.c.groups; channel += kLanes)
-    sum(BoolConstant<false>{}, min(s.c.groups - channel, kLanes));
+  for (; channel + kLanes <= s.c.channels.groups; channel += kLanes)
+    sum(BoolConstant<true>{}, kLanes);
+  for (; channel < s.c.channels.groups; channel += kLanes)
+    sum(BoolConstant<false>{}, min(s.c.channels.groups - channel, kLanes));
 }
 
 /// Columns [begin, stop) of lines i .. i + kLines - 1 of the output. The last block of a line
@@ -270,7 +271,7 @@ void run_lines(const Job& s, int64_t i, int64_t begin, int64_t stop) {
 int64_t strip_of(const Convolution& c, int64_t element) {
   if (!kDepthwiseStrips) return c.output.width;
   const int64_t rows = c.window.kernel_h + c.window.stride_h;
-  const int64_t column = c.groups * (rows * c.window.stride_w * element + 2 * 4);
+  const int64_t column = c.channels.groups * (rows * c.window.stride_w * element + 2 * 4);
   const int64_t fit = caches().l1 / 2 / column / kPixels * kPixels;
   return fit >= c.output.width ? c.output.width : max(fit, kPixels);
 }

@@ -27,10 +27,10 @@ struct PanelLayout {
   int64_t outs, units, block, padded;
 
   PanelLayout(const Convolution& c, const Micro& micro, int64_t all)
-      : outs(c.outs),
+      : outs(c.channels.out),
         units(all),
         block(gemm_k_block(micro, all)),
-        padded(gemm_columns(micro, c.outs)) {}
+        padded(gemm_columns(micro, c.channels.out)) {}
   int64_t width(int64_t col) const { return outs - col <= kLanes ? kLanes : kPanel; }
   int64_t at(int64_t unit, int64_t col) const {
     // 32-bit divisions take half the time.
@@ -43,7 +43,7 @@ bool by_kernels(const Convolution& c) {
   const ConvWeights& w = c.kernels;
   const int64_t taps = c.window.taps();
   const bool ordered = taps == 1 || (w.tap_w == 1 && w.tap_h == c.window.kernel_w);
-  return ordered && w.depth == taps && c.depth % 2 == 0 && w.out % 2 == 0 &&
+  return ordered && w.depth == taps && c.channels.in % 2 == 0 && w.out % 2 == 0 &&
          taps <= kTransposeUnits;
 }
 bool by_outs(const Convolution& c) {
@@ -80,7 +80,7 @@ void store_units(const Convolution& c, const PanelLayout& layout, const Halves& 
       const __m512i x = _mm512_load_si512(transposed + a / 2 * kLanes);
       const __m512i y = _mm512_load_si512(transposed + b / 2 * kLanes);
       const __m512i unit = _mm512_permutex2var_epi16(x, halves.index[a % 2][b % 2], y);
-      const int64_t at = layout.at((t * c.depth + d + i) / 2, first);
+      const int64_t at = layout.at((t * c.channels.in + d + i) / 2, first);
       _mm512_storeu_si512(packed + at + col - first, unit);
     }
 }
@@ -91,15 +91,15 @@ void pack_by_kernels(const Convolution& c, const PanelLayout& layout, const uint
   const Halves halves;
   MatrixOperand matrix;
   CoalescedAxes lanes, along;
-  lanes.add(c.outs, c.kernels.out);
-  along.add(c.depth * taps, 1);
-  const PackOperand source = bf16_pair_operand(&matrix, base, lanes, along, c.depth * taps);
+  lanes.add(c.channels.out, c.kernels.out);
+  along.add(c.channels.in * taps, 1);
+  const PackOperand source = bf16_pair_operand(&matrix, base, lanes, along, c.channels.in * taps);
   const int64_t chunk = kTransposeUnits / taps * 2;
   alignas(64) uint32_t transposed[kTransposeUnits * kLanes];
-  for (int64_t col = 0; col < c.outs; col += kLanes) {
-    const auto some = static_cast<int>(min(c.outs - col, kLanes));
-    for (int64_t d = 0; d < c.depth; d += chunk) {
-      const int64_t count = min(c.depth - d, chunk);
+  for (int64_t col = 0; col < c.channels.out; col += kLanes) {
+    const auto some = static_cast<int>(min(c.channels.out - col, kLanes));
+    for (int64_t d = 0; d < c.channels.in; d += chunk) {
+      const int64_t count = min(c.channels.in - d, chunk);
       pack_panel(source, 4, col, some, kLanes, d * taps / 2, count * taps / 2, transposed);
       store_units(c, layout, halves, col, d, count, transposed, packed);
     }
@@ -160,12 +160,12 @@ void pack_by_outs(const Convolution& c, const PanelLayout& layout, const uint16_
     tap[t].set(w.out,
                t / c.window.kernel_w * w.tap_h + t % c.window.kernel_w * w.tap_w - offsets.first);
   __m512i low[kLargestStride], high[kLargestStride];
-  for (int64_t col = 0; col < c.outs; col += kPanel) {
-    const int64_t cols = min(c.outs - col, kPanel), width = layout.width(col);
+  for (int64_t col = 0; col < c.channels.out; col += kPanel) {
+    const int64_t cols = min(c.channels.out - col, kPanel), width = layout.width(col);
     const int64_t count = (cols - 1) * w.out + offsets.last + 1, vectors = ceil_div(count, kWords);
     for (int64_t u = 0; u < units; ++u) {
       const uint16_t* from = base + offsets.first + 2 * u * w.depth + col * w.out;
-      const bool odd = 2 * u + 1 == c.depth;
+      const bool odd = 2 * u + 1 == c.channels.in;
       load_words(from, count, low);
       if (!odd) load_words(from + w.depth, count, high);
       for (int64_t t = 0; t < taps; ++t)

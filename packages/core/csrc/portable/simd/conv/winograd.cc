@@ -38,10 +38,10 @@ PROA_INLINE void transform_output(const VF* m, VF* to) {
 /// Distance in floats between the packed kernels of two points; not a power of two, so that all
 /// can be written side by side without evicting each other.
 int64_t kernels_point(const Convolution& c) {
-  return round_up(c.outs, kTileVecs * kLanes) * c.depth + kTileVecs * kLanes;
+  return round_up(c.channels.out, kTileVecs * kLanes) * c.channels.in + kTileVecs * kLanes;
 }
 
-bool is_wide(const Convolution& c) { return c.depth * c.outs >= kWide; }
+bool is_wide(const Convolution& c) { return c.channels.in * c.channels.out >= kWide; }
 
 /// How the tiles of a convolution are split and laid out in scratch.
 struct Layout {
@@ -57,8 +57,8 @@ Layout layout_of(const Convolution& c) {
   l.across = (c.output.width + kOut - 1) / kOut;
   l.tiles = c.x.shape[0] * l.down * l.across;
   // Rows whose distance is a power of two would evict each other.
-  l.in = round_up(c.depth, kLanes) + kLanes;
-  l.out = round_up(c.outs, kTileVecs * kLanes);
+  l.in = round_up(c.channels.in, kLanes) + kLanes;
+  l.out = round_up(c.channels.out, kTileVecs * kLanes);
   const int64_t fit = caches().winograd_tiles / 4 / kPoints / (l.in + l.out);
   const int64_t few = is_wide(c) ? kMinWideTiles : kMinTiles;
   l.taken = min(l.tiles, round_up(fit > few ? fit : few, kTileRows));
@@ -82,7 +82,7 @@ struct Job {
 
 Tiles tiles_of(const Convolution& c, const Layout& l, const PaddedInput& input) {
   return {input,  image_size(c.x), c.window.pad_top, c.window.pad_left,
-          l.down, l.across,        c.depth,          c.x.shape[0] * l.down};
+          l.down, l.across,        c.channels.in,    c.x.shape[0] * l.down};
 }
 
 /// Multiplies rows [row, row + height) of one point by a panel of kernels.
@@ -90,11 +90,11 @@ void multiply_tile(const Job& s, int64_t point, int64_t row, int height, int64_t
                    const Patches& rows) {
   Tile t = {};
   t.a = s.in + point * s.l.in_point + row * s.l.in;
-  t.b = s.kernels + point * kernels_point(s.c) + col * s.c.depth;
+  t.b = s.kernels + point * kernels_point(s.c) + col * s.c.channels.in;
   t.ldb = kTileVecs * kLanes;
   t.c = s.out + point * s.l.out_point + row * s.l.out + col;
   t.ldc = s.l.out;
-  t.k = s.c.depth;
+  t.k = s.c.channels.in;
   t.count = tile_rows(height);
   t.last = kLanes;
   kMicroF32.run_patches(t.count, kTileVecs, t, rows);
@@ -103,7 +103,7 @@ void multiply_tile(const Job& s, int64_t point, int64_t row, int height, int64_t
 /// The products of one point, for the first `tiles` tiles of a block. A row of tiles stays in the
 /// first-level cache, or a panel of wide kernels in the second-level one while the next comes.
 void multiply(const Job& s, int64_t point, int64_t tiles) {
-  const int64_t panel = kTileVecs * kLanes, outs = s.c.outs, depth = s.c.depth;
+  const int64_t panel = kTileVecs * kLanes, outs = s.c.channels.out, depth = s.c.channels.in;
   const int64_t pairs = ceil_div(tiles, 2), blocks = ceil_div(tiles, kTileRows);
   Patches rows = {s.l.in * 4, 1, 1, 0, 0};
   auto run = [&](int64_t block, int64_t col) {
@@ -130,8 +130,8 @@ void give_out(const Job& s, int64_t tile, int64_t at) {
   const int64_t line = tile / s.l.across, n = line / s.l.down;
   const int64_t top = (line - n * s.l.down) * kOut, left = (tile - line * s.l.across) * kOut;
   const int count = static_cast<int>(min(c.output.width - left, kOut));
-  for (int64_t col = 0; col < c.outs; col += kLanes) {
-    const int64_t some = min(c.outs - col, kLanes);
+  for (int64_t col = 0; col < c.channels.out; col += kLanes) {
+    const int64_t some = min(c.channels.out - col, kLanes);
     const VF bias = s.bias == nullptr ? VF{} : load(s.bias + col);
     VF half[kOut][kEdge];
     for (int j = 0; j < kEdge; ++j) {
@@ -189,7 +189,7 @@ void read_taps(const Convolution& c, int64_t col, int64_t k, int64_t count, floa
   const ConvWeights& w = c.kernels;
   const auto size = static_cast<int64_t>(size_of(w.dtype));
   const auto* from = static_cast<const uint8_t*>(w.data) + (col * w.out + k * w.depth) * size;
-  const int64_t lanes = min(c.outs - col, kLanes), taps = count * kTaps;
+  const int64_t lanes = min(c.channels.out - col, kLanes), taps = count * kTaps;
   if (lanes <= 0) {
     for (int64_t i = 0; i < taps; ++i) store(to + i * kLanes, VF{});
     return;
@@ -241,9 +241,9 @@ bool winograd_takes(const Convolution& c) {
                          {c.window.kernel_h, c.window.kernel_w},
                          {c.window.stride_h, c.window.stride_w},
                          {c.window.dilation_h, c.window.dilation_w},
-                         c.groups,
-                         c.depth,
-                         c.outs});
+                         c.channels.groups,
+                         c.channels.in,
+                         c.channels.out});
 }
 
 size_t winograd_packed_size(const Convolution& c) {
@@ -252,17 +252,17 @@ size_t winograd_packed_size(const Convolution& c) {
 
 void winograd_pack(const Call& call, const Convolution& c, void* packed) {
   const int64_t panel = kTileVecs * kLanes, point = kernels_point(c);
-  const int64_t work = c.depth * kPoints * kLanes * 8;
+  const int64_t work = c.channels.in * kPoints * kLanes * 8;
   const bool back = taps_adjoin(c.kernels) && transposed(c.kernels);
-  parallel_for(call, round_up(c.outs, panel) / kLanes, 1 + kWinogradTaskMacs / work,
+  parallel_for(call, round_up(c.channels.out, panel) / kLanes, 1 + kWinogradTaskMacs / work,
                [&](int64_t begin, int64_t end) {
                  alignas(64) float taps[kDepths * kTaps * kLanes];
                  for (int64_t col = begin * kLanes; col < end * kLanes; col += kLanes) {
                    // As gemm_pack lays a product's columns: panels of [k][panel].
-                   float* to =
-                       static_cast<float*>(packed) + col / panel * panel * c.depth + col % panel;
-                   for (int64_t k = 0, count = 0; k < c.depth; k += count) {
-                     count = min(c.depth - k, depths_at_once(c.kernels));
+                   float* to = static_cast<float*>(packed) + col / panel * panel * c.channels.in +
+                               col % panel;
+                   for (int64_t k = 0, count = 0; k < c.channels.in; k += count) {
+                     count = min(c.channels.in - k, depths_at_once(c.kernels));
                      read_taps(c, col, k, count, taps);
                      for (int64_t i = 0; i < count; ++i, to += panel)
                        pack_taps(taps + i * kTaps * kLanes, back, point, to);
