@@ -27,15 +27,16 @@ struct Geometry {
   PaddedShape shape;
 };
 
-DepthwiseWindow window_of(const Call& c) {
+Window2d window_of(const Call& c) {
   const auto& a = c.attr<Conv2dInt8Attrs>();
   const View& w = c.in[1];
-  return {w.shape[2], w.shape[3], a.stride[0], a.stride[1], a.dilation[0], a.dilation[1]};
+  return {w.shape[2],    w.shape[3],    a.stride[0],  a.stride[1],
+          a.dilation[0], a.dilation[1], a.padding[0], a.padding[2]};
 }
 
 Geometry geometry_of(const Call& c) {
   const auto& a = c.attr<Conv2dInt8Attrs>();
-  const View &w = c.in[1], &y = c.out[0];
+  const View& w = c.in[1];
   const int64_t depth = w.shape[1], channels = depth * a.groups, outs = w.shape[0] / a.groups;
   // Patches whose distance is a multiple of 2 KiB would evict each other from the cache.
   const int64_t distance = a.stride[1] * channels * static_cast<int64_t>(sizeof(Int8Step));
@@ -54,11 +55,8 @@ Geometry geometry_of(const Call& c) {
          depth,
          joined ? 1 : w.shape[3],
          joined ? w.shape[3] * depth : depth};
-  auto extent = [&](int d) {
-    if (y.shape[2 + d] <= 0) return int64_t{0};
-    return (y.shape[2 + d] - 1) * a.stride[d] + (w.shape[2 + d] - 1) * a.dilation[d] + 1;
-  };
-  g.shape = {a.padding[0], a.padding[2], extent(0), extent(1)};
+  const Size2d extent = window_of(c).extent(image_size(c.out[0]));
+  g.shape = {a.padding[0], a.padding[2], extent.height, extent.width};
   if (collides && !g.depthwise) g.shape.pixel = channels + 64;
   return g;
 }
@@ -157,20 +155,11 @@ bool dots_in_place(const Call& c) {
 }
 
 void run_dots(const Call& c, const void* packed, const Int8Epilogue& end, uint8_t* rest) {
-  const auto& a = c.attr<Conv2dInt8Attrs>();
   const View &x = c.in[0], &y = c.out[0];
   const size_t own = align64(depthwise_int8_scratch(y.shape[1]));
-  DepthwiseInt8 d = {};
-  d.channels = x.shape[1];
-  d.height = x.shape[2];
-  d.width = x.shape[3];
-  d.x = pad_input(c, x, unpadded_shape(x), dots_in_place(c), rest + own);
-  d.window = window_of(c);
-  d.top = a.padding[0];
-  d.left = a.padding[2];
-  d.images = y.shape[0];
-  d.rows = y.shape[2];
-  d.cols = y.shape[3];
+  const PaddedInput input = pad_input(c, x, unpadded_shape(x), dots_in_place(c), rest + own);
+  const DepthwiseInt8 d = {x.shape[0],    x.shape[1],   input,
+                           image_size(x), window_of(c), image_size(y)};
   depthwise_int8(c, d, packed, end, rest);
 }
 

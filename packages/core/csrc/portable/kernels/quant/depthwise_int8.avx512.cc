@@ -30,18 +30,18 @@ constexpr int64_t kPadding = 64;  // bytes between planes, which would else evic
 constexpr int64_t kPlanes = kMaxStep * kMaxTaps / 4 * kQuarters;
 
 /// Groups of four rows of the window.
-int64_t groups_of(const DepthwiseWindow& w) { return ceil_div(w.taps_h, 4); }
+int64_t groups_of(const Window2d& w) { return ceil_div(w.kernel_h, 4); }
 /// Lines of the output that share interleaved rows.
-int64_t lines_of(const DepthwiseWindow& w) {
-  return w.tap_h == 1 && w.taps_h + w.step_h <= 4 * groups_of(w) ? 2 : 1;
+int64_t lines_of(const Window2d& w) {
+  return w.dilation_h == 1 && w.kernel_h + w.stride_h <= 4 * groups_of(w) ? 2 : 1;
 }
-int64_t reach_of(const DepthwiseWindow& w) { return (w.taps_w - 1) * w.tap_w + 1; }
+int64_t reach_of(const Window2d& w) { return (w.kernel_w - 1) * w.dilation_w + 1; }
 /// Vectors of a plane.
-int64_t plane_vectors(const DepthwiseWindow& w) { return kVectors / (groups_of(w) * w.step_w); }
+int64_t plane_vectors(const Window2d& w) { return kVectors / (groups_of(w) * w.stride_w); }
 /// Bytes of a line's factors: [tap][group][quarter].
-int64_t factor_bytes(const DepthwiseWindow& w) { return kBlock * 4 * w.taps_w * groups_of(w); }
+int64_t factor_bytes(const Window2d& w) { return kBlock * 4 * w.kernel_w * groups_of(w); }
 /// Bytes of a block's packed weights: what its sums start from, then the factors of each line.
-int64_t block_bytes(const DepthwiseWindow& w) { return kBlock * 4 + lines_of(w) * factor_bytes(w); }
+int64_t block_bytes(const Window2d& w) { return kBlock * 4 + lines_of(w) * factor_bytes(w); }
 
 /// The channels of a block: `some` of `part` from `first` on; a vector has kBlock / part pixels.
 struct Channels {
@@ -72,22 +72,34 @@ int64_t channel_at(int64_t place, const Channels& c) {
   return i < c.some ? c.first + i : -1;
 }
 
+/// The rows of x that a window covers.
+struct InputRows {
+  const uint8_t* rows[kMaxTaps];  // channel 0 of the block in column 0
+  int64_t pixel[kMaxTaps];        // bytes between their columns; 0 of a row of zeros
+};
+/// Where interleaved columns are stored.
+struct Planes {
+  int64_t pitch;           // bytes between planes
+  int64_t taps[kMaxTaps];  // bytes from a column's place to that of each tap's column
+};
+/// How the sums of a block become integers.
+struct SumsEnd {
+  const Int8Epilogue& epilogue;
+  const float *scale, *shift;  // in the order of the sums
+  Int8Estimate estimate;       // in this order, too
+  bool straight, swish;        // `quantize` writes them; after hard_swish
+};
 /// One or two output lines of one block.
 struct OutputLines {
   const DepthwiseInt8& d;
   const Channels channels;
-  const uint8_t* rows[kMaxTaps];  // of x, channel 0 of the block in column 0
-  int64_t pixel[kMaxTaps];        // bytes between their columns; 0 of a row of zeros
-  int64_t taps[kMaxTaps];         // bytes from a column's place to that of each tap's column
-  int64_t plane;                  // bytes between planes
+  InputRows x;
+  Planes planes;
   const int8_t* factors;
   const int32_t* init;
-  const float *scale, *shift;  // in the order of the sums
-  Int8Estimate estimate;       // in this order, too
-  int64_t row;                 // index of the first line's first pixel
-  int64_t out_pixel;           // bytes between pixels of the output
-  const Int8Epilogue& end;
-  bool straight, swish;
+  SumsEnd end;
+  int64_t row;        // index of the first line's first pixel
+  int64_t out_pixel;  // bytes between pixels of the output
 };
 
 PROA_INLINE uint64_t first_bytes(int64_t n) { return n > 0 ? ~uint64_t{0} >> (kBlock - n) : 0; }
@@ -111,9 +123,9 @@ PROA_INLINE __m512i load_pixels(const uint8_t* p, int64_t step) {
 template <int kPart>
 __m512i load_edge(const OutputLines& s, int64_t r, int64_t column) {
   alignas(64) uint8_t bytes[kBlock] = {};
-  for (int64_t i = 0; i < s.channels.pixels(); ++i, column += s.d.window.step_w)
-    if (static_cast<uint64_t>(column) < static_cast<uint64_t>(s.d.width))
-      memcpy(bytes + i * kPart, s.rows[r] + column * s.pixel[r],
+  for (int64_t i = 0; i < s.channels.pixels(); ++i, column += s.d.window.stride_w)
+    if (static_cast<uint64_t>(column) < static_cast<uint64_t>(s.d.input_size.width))
+      memcpy(bytes + i * kPart, s.x.rows[r] + column * s.x.pixel[r],
              static_cast<size_t>(s.channels.some));
   return _mm512_load_si512(bytes);
 }
@@ -125,18 +137,18 @@ PROA_INLINE void interleave(const OutputLines& s, int64_t groups, int64_t column
     __m512i r[4];
 #pragma GCC unroll 4
     for (int i = 0; i < 4; ++i) {
-      const int64_t row = g * 4 + i, pixel = s.pixel[row];
-      r[i] =
-          flip(kWhole ? load_pixels<kPart>(s.rows[row] + column * pixel, pixel * s.d.window.step_w)
-                      : load_edge<kPart>(s, row, column));
+      const int64_t row = g * 4 + i, pixel = s.x.pixel[row];
+      r[i] = flip(
+          kWhole ? load_pixels<kPart>(s.x.rows[row] + column * pixel, pixel * s.d.window.stride_w)
+                 : load_edge<kPart>(s, row, column));
     }
     const __m512i a = _mm512_unpacklo_epi8(r[0], r[1]), b = _mm512_unpackhi_epi8(r[0], r[1]);
     const __m512i c = _mm512_unpacklo_epi8(r[2], r[3]), e = _mm512_unpackhi_epi8(r[2], r[3]);
     _mm512_storeu_si512(to, _mm512_unpacklo_epi16(a, c));
-    _mm512_storeu_si512(to + s.plane, _mm512_unpackhi_epi16(a, c));
-    _mm512_storeu_si512(to + 2 * s.plane, _mm512_unpacklo_epi16(b, e));
-    _mm512_storeu_si512(to + 3 * s.plane, _mm512_unpackhi_epi16(b, e));
-    to += kQuarters * s.plane;
+    _mm512_storeu_si512(to + s.planes.pitch, _mm512_unpackhi_epi16(a, c));
+    _mm512_storeu_si512(to + 2 * s.planes.pitch, _mm512_unpacklo_epi16(b, e));
+    _mm512_storeu_si512(to + 3 * s.planes.pitch, _mm512_unpackhi_epi16(b, e));
+    to += kQuarters * s.planes.pitch;
   }
 }
 
@@ -144,17 +156,17 @@ PROA_INLINE void interleave(const OutputLines& s, int64_t groups, int64_t column
 template <int kPart>
 PROA_INLINE void interleave_columns(const OutputLines& s, int64_t groups, int64_t first,
                                     int64_t count, int8_t* planes) {
-  const DepthwiseWindow& w = s.d.window;
+  const Window2d& w = s.d.window;
   constexpr int64_t kSome = kBlock / kPart;
-  const int64_t reach = reach_of(w), width = s.d.width;
+  const int64_t reach = reach_of(w), width = s.d.input_size.width;
   // A vector may read past the channels of its pixels, which the next pixel has room for.
   const int64_t spare = kPart - s.channels.some <= s.d.x.pixel ? 1 : width;
-  for (int64_t phase = 0; phase < min(w.step_w, reach); ++phase) {
-    int8_t* to = planes + phase * groups * kQuarters * s.plane;
-    const int64_t columns = round_up(count, kSome) + (reach - 1 - phase) / w.step_w;
+  for (int64_t phase = 0; phase < min(w.stride_w, reach); ++phase) {
+    int8_t* to = planes + phase * groups * kQuarters * s.planes.pitch;
+    const int64_t columns = round_up(count, kSome) + (reach - 1 - phase) / w.stride_w;
     for (int64_t i = 0; i < columns; i += kSome, to += kBlock) {
-      const int64_t at = first + phase + i * w.step_w;
-      if (at >= 0 && at + (kSome - 1) * w.step_w + (s.channels.some < kPart ? spare : 0) < width)
+      const int64_t at = first + phase + i * w.stride_w;
+      if (at >= 0 && at + (kSome - 1) * w.stride_w + (s.channels.some < kPart ? spare : 0) < width)
         interleave<kPart, true>(s, groups, at, to);
       else
         interleave<kPart, false>(s, groups, at, to);
@@ -176,10 +188,10 @@ PROA_INLINE void sum_vectors(const OutputLines& s, int64_t taps_w, int64_t group
   const int64_t line = taps_w * groups * kQuarters * kBlock;
 #pragma GCC unroll 3
   for (int64_t q = 0; q < taps_w; ++q) {
-    const int8_t* x = from + s.taps[q];
+    const int8_t* x = from + s.planes.taps[q];
     for (int64_t g = 0; g < groups; ++g)
 #pragma GCC unroll 4
-      for (int v = 0; v < kQuarters; ++v, w += kBlock, x += s.plane) {
+      for (int v = 0; v < kQuarters; ++v, w += kBlock, x += s.planes.pitch) {
         __m512i factors[kLines];
 #pragma GCC unroll 2
         for (int l = 0; l < kLines; ++l) factors[l] = _mm512_loadu_si512(w + l * line);
@@ -229,14 +241,14 @@ PROA_INLINE void store_pixels(const OutputLines& s, __m512i all, int64_t count, 
 PROA_INLINE __m512i quantize(const OutputLines& s, const Int8Rounding& rounding,
                              const __m512i* acc) {
   __m512i q[kQuarters];
-  const Int8Estimate& e = s.estimate;
+  const Int8Estimate& e = s.end.estimate;
   if (e.limit > 0.0f) {
     VF worst = {};
 #pragma GCC unroll 4
     for (int v = 0; v < kQuarters; ++v) {
       const VF sums = to_float((VI)acc[v]), scale = load(e.scale + v * 16);
       const VF shift = load(e.shift + v * 16);
-      const VF t = s.swish ? e.at<true>(sums, scale, shift) : e.at<false>(sums, scale, shift);
+      const VF t = s.end.swish ? e.at<true>(sums, scale, shift) : e.at<false>(sums, scale, shift);
       worst = max_fraction(worst, t);
       q[v] = (__m512i)round_to_int(t);
     }
@@ -249,8 +261,8 @@ PROA_INLINE __m512i quantize(const OutputLines& s, const Int8Rounding& rounding,
   }
 #pragma GCC unroll 4
   for (int v = 0; v < kQuarters; ++v) {
-    VF y = to_float((VI)acc[v]) * load(s.scale + v * 16) + load(s.shift + v * 16);
-    if (s.swish) y = rounding.hard_swish(y);
+    VF y = to_float((VI)acc[v]) * load(s.end.scale + v * 16) + load(s.end.shift + v * 16);
+    if (s.end.swish) y = rounding.hard_swish(y);
     q[v] = (__m512i)rounding(y);
   }
   const __m512i low = _mm512_packs_epi32(q[0], q[1]), high = _mm512_packs_epi32(q[2], q[3]);
@@ -265,8 +277,8 @@ PROA_NOINLINE void finish(const OutputLines& s, const __m512i* acc, int64_t row,
     _mm512_store_si512(lanes, acc[v]);
     for (int64_t i = 0; i < 16; ++i) tile[place_of(v, i)] = lanes[i];
   }
-  finish_int8(&s.end, tile, s.channels.part, row, static_cast<int>(count), s.channels.first,
-              static_cast<int>(s.channels.some));
+  finish_int8(&s.end.epilogue, tile, s.channels.part, row, static_cast<int>(count),
+              s.channels.first, static_cast<int>(s.channels.some));
 }
 
 /// kCount vectors of each line, of `count` pixels from column j on.
@@ -281,14 +293,14 @@ PROA_INLINE void run_vectors(const OutputLines& s, int64_t taps_w, int64_t group
   for (int l = 0; l < kLines; ++l)
 #pragma GCC unroll 2
     for (int i = 0; i < kCount; ++i) {
-      const int64_t row = s.row + l * s.d.cols + j + i * kSome;
+      const int64_t row = s.row + l * s.d.output.width + j + i * kSome;
       const int64_t some = min(count - i * kSome, kSome);
-      if (!s.straight) {
+      if (!s.end.straight) {
         finish(s, acc[l][i], row, some);
         continue;
       }
-      int8_t* const to =
-          static_cast<int8_t*>(s.end.out.data) + s.end.out.rows.at(row) + s.channels.first;
+      int8_t* const to = static_cast<int8_t*>(s.end.epilogue.out.data) +
+                         s.end.epilogue.out.rows.at(row) + s.channels.first;
       store_pixels<kPart>(s, quantize(s, rounding, acc[l][i]), some, to);
     }
 }
@@ -299,14 +311,14 @@ template <int kPart, int kLines>
 PROA_INLINE void run_lines(const OutputLines& s, int64_t taps_w, int64_t groups) {
   constexpr int64_t kSome = kBlock / kPart, kTile = kPixels * kSome;
   const DepthwiseInt8& d = s.d;
-  const DepthwiseWindow& w = d.window;
-  const Int8Rounding rounding(s.end);
+  const Window2d& w = d.window;
+  const Int8Rounding rounding(s.end.epilogue);
   alignas(64) int8_t planes[kVectors * kQuarters * kBlock + kPlanes * kPadding];
   const int64_t capacity = plane_vectors(w) * kSome;  // columns of a plane
-  const int64_t pixels = (capacity - ceil_div(reach_of(w), w.step_w)) / kSome * kSome;
-  for (int64_t j = 0; j < d.cols; j += pixels) {
-    const int64_t count = min(d.cols - j, pixels);
-    interleave_columns<kPart>(s, groups, j * w.step_w - d.left, count, planes);
+  const int64_t pixels = (capacity - ceil_div(reach_of(w), w.stride_w)) / kSome * kSome;
+  for (int64_t j = 0; j < d.output.width; j += pixels) {
+    const int64_t count = min(d.output.width - j, pixels);
+    interleave_columns<kPart>(s, groups, w.column(j), count, planes);
     int64_t i = 0;
     for (; i + kTile <= count; i += kTile)
       run_vectors<kPart, kLines, kPixels>(s, taps_w, groups, rounding, planes + i * kPart, j + i,
@@ -319,7 +331,7 @@ PROA_INLINE void run_lines(const OutputLines& s, int64_t taps_w, int64_t groups)
 
 template <int kPart>
 void run_part(const OutputLines& s, int64_t lines) {
-  const int64_t groups = groups_of(s.d.window), taps_w = s.d.window.taps_w;
+  const int64_t groups = groups_of(s.d.window), taps_w = s.d.window.kernel_w;
   const bool plain = taps_w == 3 && groups == 1;
   if (lines == 2)
     return plain ? run_lines<kPart, 2>(s, 3, 1) : run_lines<kPart, 2>(s, taps_w, groups);
@@ -355,29 +367,29 @@ struct Ordered {
 void set_rows(int64_t n, int64_t h, OutputLines* s) {
   alignas(64) static constexpr uint8_t kZeros[kBlock] = {};
   const DepthwiseInt8& d = s->d;
-  const int64_t used = (lines_of(d.window) - 1) * d.window.step_h + d.window.taps_h;
+  const int64_t used = (lines_of(d.window) - 1) * d.window.stride_h + d.window.kernel_h;
   const uint8_t* const image =
       static_cast<const uint8_t*>(d.x.data) + n * d.x.image + s->channels.first;
   for (int64_t p = 0; p < groups_of(d.window) * 4; ++p) {
-    const int64_t at = h + p * d.window.tap_h;
-    const bool there = p < used && at >= 0 && at < d.height;
-    s->rows[p] = there ? image + at * d.x.row : kZeros;
-    s->pixel[p] = there ? d.x.pixel : 0;
+    const int64_t at = h + p * d.window.dilation_h;
+    const bool there = p < used && at >= 0 && at < d.input_size.height;
+    s->x.rows[p] = there ? image + at * d.x.row : kZeros;
+    s->x.pixel[p] = there ? d.x.pixel : 0;
   }
 }
 
 }  // namespace
 
-bool takes_depthwise_int8(const DepthwiseWindow& w) {
-  return w.taps_h <= kMaxTaps && w.taps_w <= kMaxTaps && w.step_w <= kMaxStep &&
-         plane_vectors(w) >= ceil_div(reach_of(w), w.step_w) + 2;
+bool takes_depthwise_int8(const Window2d& w) {
+  return w.kernel_h <= kMaxTaps && w.kernel_w <= kMaxTaps && w.stride_w <= kMaxStep &&
+         plane_vectors(w) >= ceil_div(reach_of(w), w.stride_w) + 2;
 }
 
-size_t depthwise_int8_packed_size(int64_t channels, const DepthwiseWindow& w) {
+size_t depthwise_int8_packed_size(int64_t channels, const Window2d& w) {
   return static_cast<size_t>(blocks_of(channels) * block_bytes(w));
 }
 
-void depthwise_int8_pack(const View& weights, const DepthwiseWindow& w, void* packed) {
+void depthwise_int8_pack(const View& weights, const Window2d& w, void* packed) {
   const int64_t channels = weights.shape[0], groups = groups_of(w);
   uint8_t* block = static_cast<uint8_t*>(packed);
   memset(packed, 0, depthwise_int8_packed_size(channels, w));
@@ -389,12 +401,12 @@ void depthwise_int8_pack(const View& weights, const DepthwiseWindow& w, void* pa
       const int64_t channel = channel_at(place_of(v, lane), channels_of(channels, b));
       if (channel < 0) continue;
       const int8_t* const from = weights.as<const int8_t>() + channel * weights.stride[0];
-      for (int64_t q = 0; q < w.taps_w; ++q)
-        for (int64_t p = 0; p < w.taps_h; ++p) {
+      for (int64_t q = 0; q < w.kernel_w; ++q)
+        for (int64_t p = 0; p < w.kernel_h; ++p) {
           const int8_t factor = from[p * weights.stride[2] + q * weights.stride[3]];
           init[i] -= 128 * factor;
           for (int64_t l = 0; l < lines_of(w); ++l) {
-            const int64_t row = p + l * w.step_h;
+            const int64_t row = p + l * w.stride_h;
             const int64_t part = (q * groups + row / 4) * kQuarters + v;
             factors[l * factor_bytes(w) + part * kBlock + lane * 4 + row % 4] = factor;
           }
@@ -409,12 +421,12 @@ size_t depthwise_int8_scratch(int64_t channels) {
 
 void depthwise_int8(const Call& call, const DepthwiseInt8& d, const void* packed,
                     const Int8Epilogue& end, void* scratch) {
-  const DepthwiseWindow& w = d.window;
+  const Window2d& w = d.window;
   const int64_t blocks = blocks_of(d.channels), shared = lines_of(w);
-  const int64_t strips = ceil_div(d.rows, shared);  // of an image
+  const int64_t strips = ceil_div(d.output.height, shared);  // of an image
   const Ordered ordered(d.channels, scratch);
   ordered.fill(d.channels, end);
-  const int64_t work = shared * d.cols * kBlock * w.taps_h * w.taps_w;
+  const int64_t work = shared * d.output.width * kBlock * w.kernel_h * w.kernel_w;
   const int64_t grain = 1 + kInt8DepthwiseTaskMacs / (work + 1);
   parallel_for(call, d.images * strips * blocks, grain, [&](int64_t begin, int64_t stop) {
     for (int64_t t = begin; t < stop; ++t) {
@@ -422,32 +434,27 @@ void depthwise_int8(const Call& call, const DepthwiseInt8& d, const void* packed
       const int64_t n = strip / strips, line = (strip - n * strips) * shared;
       const int64_t at = block * kBlock;
       const uint8_t* const from = static_cast<const uint8_t*>(packed) + block * block_bytes(w);
-      const int64_t row = (n * d.rows + line) * d.cols;
+      const int64_t row = (n * d.output.height + line) * d.output.width;
       OutputLines s = {d,
                        channels_of(d.channels, block),
                        {},
                        {},
-                       {},
-                       0,
                        reinterpret_cast<const int8_t*>(from + kBlock * 4),
                        reinterpret_cast<const int32_t*>(from),
-                       ordered.scale + at,
-                       ordered.shift + at,
-                       end.estimate,
+                       {end, ordered.scale + at, ordered.shift + at, end.estimate, is_straight(end),
+                        end.act == Act::kHardSwish},
                        row,
-                       d.cols > 1 ? end.out.rows.at(row + 1) - end.out.rows.at(row) : 0,
-                       end,
-                       is_straight(end),
-                       end.act == Act::kHardSwish};
-      s.estimate.scale = ordered.estimate_scale + at;
-      s.estimate.shift = ordered.estimate_shift + at;
-      s.plane = plane_vectors(w) * kBlock + kPadding;
-      for (int64_t q = 0; q < w.taps_w; ++q) {
-        const int64_t tap = q * w.tap_w, phase = tap % w.step_w;
-        s.taps[q] = phase * groups_of(w) * kQuarters * s.plane + tap / w.step_w * s.channels.part;
+                       d.output.width > 1 ? end.out.rows.at(row + 1) - end.out.rows.at(row) : 0};
+      s.end.estimate.scale = ordered.estimate_scale + at;
+      s.end.estimate.shift = ordered.estimate_shift + at;
+      s.planes.pitch = plane_vectors(w) * kBlock + kPadding;
+      for (int64_t q = 0; q < w.kernel_w; ++q) {
+        const int64_t tap = q * w.dilation_w, phase = tap % w.stride_w;
+        s.planes.taps[q] =
+            phase * groups_of(w) * kQuarters * s.planes.pitch + tap / w.stride_w * s.channels.part;
       }
-      set_rows(n, line * w.step_h - d.top, &s);
-      const int64_t lines = min(shared, d.rows - line);
+      set_rows(n, w.row(line), &s);
+      const int64_t lines = min(shared, d.output.height - line);
       switch (s.channels.part) {
         case 16:
           run_part<16>(s, lines);
