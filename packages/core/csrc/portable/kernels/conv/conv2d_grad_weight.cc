@@ -404,15 +404,12 @@ PrefetchRanges prefetch_ranges(const Part& s, int64_t block, int64_t blocks) {
   return next;
 }
 
-/// Runs tile `number` of `tiles` while its share of the memory comes.
-void run_full(const Job& j, int vecs, const Tile& t, const PrefetchRanges& next, int64_t number,
-              int64_t tiles) {
+/// The share of tile `number` of `tiles`, over k steps.
+PrefetchStream prefetch_share(const PrefetchRanges& next, int64_t number, int64_t tiles,
+                              int64_t k) {
   const int64_t share = (next.bytes[0] + next.bytes[1]) / tiles;
   const int64_t skip = number * share, part = skip < next.bytes[0] ? 0 : 1;
-  const char* from = next.from[part] + (part == 0 ? skip : skip - next.bytes[0]);
-  const Micro& micro = j.micro();
-  if (!j.by_rows()) return micro.run_with_prefetch(t, from, share / t.k);
-  micro.run_patches(t.count, vecs, t, {j.row_pitch(), 1, 1, 0, 0, from, share / t.k});
+  return {next.from[part] + (part == 0 ? skip : skip - next.bytes[0]), share / k};
 }
 
 /// Multiplies panel `col` of patches by part `split` of the panels of dy; `panel` is capacity for
@@ -432,8 +429,7 @@ void multiply(const Part& s, const BlockPair& m, int64_t col, int64_t split, boo
   t.last = static_cast<int>(min(left - (vecs - 1) * j.lanes, j.lanes));
   // Pointwise patches as wide as a panel are one in place.
   const bool in_place = j.x_flat && j.x.pixel == t.ldb && j.window == t.ldb && !j.pairs;
-  const bool spreads =
-      m.prefetch.bytes[0] + m.prefetch.bytes[1] > 0 && micro.run_with_prefetch != nullptr;
+  const bool spreads = m.prefetch.bytes[0] + m.prefetch.bytes[1] > 0;
   const int64_t tiles = j.cols * m.blocks * m.rows;
   for (int64_t b = 0; b < m.blocks; ++b) {
     const int64_t block = m.block + b;
@@ -453,9 +449,11 @@ void multiply(const Part& s, const BlockPair& m, int64_t col, int64_t split, boo
       if (j.dy_unpacked) t.a = outs_of<T>(s, block) + o;
       t.lda = j.dy_unpacked ? j.padded_dy.pixel : height;
       t.c = sums + (o * ld + col * j.width) * j.size;
-      if (j.by_rows() || (height == kTileRows && vecs == kTileVecs && spreads))
-        run_full(j, static_cast<int>(vecs), t, m.prefetch, (col * m.blocks + b) * m.rows + r,
-                 tiles);
+      t.prefetch = {};
+      if (spreads && (j.by_rows() || (height == kTileRows && vecs == kTileVecs)))
+        t.prefetch = prefetch_share(m.prefetch, (col * m.blocks + b) * m.rows + r, tiles, t.k);
+      if (j.by_rows())
+        micro.run_patches(t.count, static_cast<int>(vecs), t, {j.row_pitch(), 1, 1, 0, 0});
       else
         micro.run(height, static_cast<int>(vecs), t);
     }

@@ -112,36 +112,31 @@ void run_int8_tile(const Gemm& g, int height, int vecs, const Tile& t, const Pat
                      col, cols);
 }
 
-/// Which tile: its lines of patches, the first of which is `row`, its number, and its panel.
+/// Which tile: its first row of the output, its number, and its panel.
 struct Selected {
-  int64_t lines, row, tile, panel;
+  int64_t row, tile, panel;
 };
 
-/// The patches of the tile, and what is prefetched while it is computed.
-Patches patches_of(const PatchGemm& p, const Tiling& cut, const Tile& t, const Selected& s) {
+/// What is prefetched while the tile is computed.
+PrefetchStream prefetch_of(const PatchGemm& p, const Tiling& cut, const Tile& t,
+                           const Selected& s) {
+  if (cut.prefetch == 0) return {};
   const int64_t size = p.g.micro->size, rows = cut.height * cut.lines;
-  Patches patches = p.patches;
-  if (!kSmallBuild && s.lines > 1) {
-    patches.top = cut.height;
-    patches.bottom = p.line;
-  }
-  if (cut.prefetch == 0) return patches;
   const int64_t skip = s.panel * cut.prefetch;
+  const char* from = nullptr;
   if (!kSmallBuild && cut.prefetches_b) {
     const int64_t next = s.panel + cut.panel_strip;
-    if (next >= cut.panels) return patches;
-    patches.prefetch = static_cast<const char*>(p.g.packed) + next * cut.width * cut.k * size +
-                       s.tile % cut.chunk * cut.prefetch;
+    if (next >= cut.panels) return {};
+    from = static_cast<const char*>(p.g.packed) + next * cut.width * cut.k * size +
+           s.tile % cut.chunk * cut.prefetch;
   } else if (!kSmallBuild && cut.prefetches_c && p.dense_out != nullptr) {
-    patches.prefetch = static_cast<const char*>(p.dense_out) + (s.row + rows) * p.out_row + skip;
+    from = static_cast<const char*>(p.dense_out) + (s.row + rows) * p.out_row + skip;
   } else if (!kSmallBuild && cut.prefetches_c) {
-    patches.prefetch =
-        static_cast<const char*>(t.c) + (rows * p.g.out.ldc - s.panel * cut.width) * size + skip;
+    from = static_cast<const char*>(t.c) + (rows * p.g.out.ldc - s.panel * cut.width) * size + skip;
   } else {
-    patches.prefetch = p.prefetch.at(s.tile * cut.panels * cut.prefetch + skip);
+    from = p.prefetch.at(s.tile * cut.panels * cut.prefetch + skip);
   }
-  patches.prefetch_step = cut.prefetch_step;
-  return patches;
+  return {from, cut.prefetch_step};
 }
 
 /// Multiplies the patches of tile `tile`, which start at `at`, by panel `panel`.
@@ -169,7 +164,12 @@ void run_tile_at(const PatchGemm& p, const Tiling& cut, const Position& at, int6
   t.count = count;
   t.amx = amx;
   t.last = static_cast<int>(cols - (vecs - 1) * lanes);
-  const Patches patches = patches_of(p, cut, t, {lines, row, tile, panel});
+  t.prefetch = prefetch_of(p, cut, t, {row, tile, panel});
+  Patches patches = p.patches;
+  if (!kSmallBuild && lines > 1) {
+    patches.top = cut.height;
+    patches.bottom = p.line;
+  }
   TileEnd end;
   const bool ends = !kSmallBuild && g.out.clamps && g.out.c != nullptr &&
                     g.micro->run_patches == kMicroF32.run_patches;

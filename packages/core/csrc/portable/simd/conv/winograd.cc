@@ -87,7 +87,7 @@ Tiles tiles_of(const Convolution& c, const Layout& l, const PaddedInput& input) 
 
 /// Multiplies rows [row, row + height) of one point by a panel of kernels.
 void multiply_tile(const Job& s, int64_t point, int64_t row, int height, int64_t col,
-                   const Patches& rows) {
+                   const PrefetchStream& prefetch) {
   Tile t = {};
   t.a = s.in + point * s.l.in_point + row * s.l.in;
   t.b = s.kernels + point * kernels_point(s.c) + col * s.c.channels.in;
@@ -97,7 +97,8 @@ void multiply_tile(const Job& s, int64_t point, int64_t row, int height, int64_t
   t.k = s.c.channels.in;
   t.count = tile_rows(height);
   t.last = kLanes;
-  kMicroF32.run_patches(t.count, kTileVecs, t, rows);
+  t.prefetch = prefetch;
+  kMicroF32.run_patches(t.count, kTileVecs, t, {s.l.in * 4, 1, 1, 0, 0});
 }
 
 /// The products of one point, for the first `tiles` tiles of a block. A row of tiles stays in the
@@ -105,21 +106,21 @@ void multiply_tile(const Job& s, int64_t point, int64_t row, int height, int64_t
 void multiply(const Job& s, int64_t point, int64_t tiles) {
   const int64_t panel = kTileVecs * kLanes, outs = s.c.channels.out, depth = s.c.channels.in;
   const int64_t pairs = ceil_div(tiles, 2), blocks = ceil_div(tiles, kTileRows);
-  Patches rows = {s.l.in * 4, 1, 1, 0, 0};
+  PrefetchStream prefetch;
   auto run = [&](int64_t block, int64_t col) {
     const int64_t row = block * pairs / blocks * 2, end = (block + 1) * pairs / blocks * 2;
-    multiply_tile(s, point, row, static_cast<int>(min(end, tiles) - row), col, rows);
+    multiply_tile(s, point, row, static_cast<int>(min(end, tiles) - row), col, prefetch);
   };
   if (!is_wide(s.c)) {
     for (int64_t block = 0; block < blocks; ++block)
       for (int64_t col = 0; col < outs; col += panel) run(block, col);
     return;
   }
-  rows.prefetch_step = panel * 4 / blocks;
+  prefetch.bytes = panel * 4 / blocks;
   const float* next = s.kernels + point * kernels_point(s.c) + panel * depth;
   for (int64_t col = 0; col < outs; col += panel, next += panel * depth)
     for (int64_t block = 0; block < blocks; ++block) {
-      rows.prefetch = next + block * rows.prefetch_step * depth / 4;
+      prefetch.from = next + block * prefetch.bytes * depth / 4;
       run(block, col);
     }
 }

@@ -172,8 +172,7 @@ void set_prefetch(const Block& s, const Panel& panel, int64_t col, Tile* t) {
     if (from == nullptr) return;
     from += i * share;
   }
-  t->prefetch = from;
-  t->prefetch_step = width;
+  t->prefetch = {from, width};
 }
 
 /// The sums of a tile: where they are kept, unless that is scratch of the tile alone, what they
@@ -256,13 +255,8 @@ void run_tile_at(const Block& s, const Panel& panel, int64_t col, AmxState* amx,
     if (!kSmallBuild && s.strategy.b == PackB::kPrepacked) set_prefetch(s, panel, col, &t);
     micro.run(height, vecs, t);
   } else {
-    Patches rows_of_a = {panel.pitch, 1, 1, 0, 0};
-    if (micro.takes_rows() && s.strategy.b == PackB::kPrepacked) {
-      set_prefetch(s, panel, col, &t);
-      rows_of_a.prefetch = t.prefetch;
-      rows_of_a.prefetch_step = t.prefetch != nullptr ? t.prefetch_step : 0;
-    }
-    micro.run_patches(height, vecs, t, rows_of_a);
+    if (micro.takes_rows() && s.strategy.b == PackB::kPrepacked) set_prefetch(s, panel, col, &t);
+    micro.run_patches(height, vecs, t, {panel.pitch, 1, 1, 0, 0});
   }
   if (g.out.epilogue != nullptr && done && t.narrow == nullptr)
     g.out.epilogue(g.out.epilogue_ctx, t.c, t.ldc, row, rows, col, cols);

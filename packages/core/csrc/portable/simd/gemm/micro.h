@@ -29,6 +29,16 @@ inline int tile_rows(int64_t rows, int largest = kTileRows) {
   return rows >= largest ? largest : rows == 1 ? 1 : static_cast<int>((rows + 1) & ~1);
 }
 
+/// Memory that is prefetched into the second-level cache meanwhile, some bytes at each step of k.
+struct PrefetchStream {
+  const void* from = nullptr;
+  int64_t bytes = 0;  // of a step
+  PROA_INLINE void step() {
+    __builtin_prefetch(from, 0, 2);
+    from = static_cast<const uint8_t*>(from) + bytes;
+  }
+};
+
 /// The patches of a convolution, read in place (implicit GEMM): row i, unit k of tap (p, q) is at
 /// byte i * row + p * tap_h + q * tap_w + k * (bytes of a unit) of a, with no alignment; the steps
 /// of b are in the order of the taps.
@@ -36,9 +46,6 @@ struct Patches {
   int64_t row;
   int64_t taps_h, taps_w;
   int64_t tap_h, tap_w;
-  /// Prefetched into the second-level cache: `prefetch_step` bytes for each step of k.
-  const void* prefetch = nullptr;
-  int64_t prefetch_step = 0;
   /// Micro-kernels that take rows alone: unless 0, the rows from `top` on (at most kAmxRows / 2, as
   /// those before) start `bottom` bytes after the first, as those of another line of patches do.
   int top = 0;
@@ -101,10 +108,7 @@ struct Tile {
   const TileEnd* end = nullptr;  // run_patches of floats alone
   /// Results go there instead of to c, which is not added to; where Micro::narrows.
   const NarrowEnd* narrow = nullptr;
-  /// Prefetched into the second-level cache by tall tiles of run(): `prefetch_step` bytes for each
-  /// step of k.
-  const void* prefetch = nullptr;
-  int64_t prefetch_step = 0;
+  PrefetchStream prefetch;  // by tall tiles of run(), and by run_patches()
   AmxState* amx = nullptr;  // of kMicroAmx*
 };
 
@@ -120,9 +124,6 @@ struct Micro {
   /// As run, for a full tile, with b read in place and also written to `packed`, its
   /// rows contiguous. May be nullptr too.
   void (*run_and_pack_b)(const Tile&, void* packed);
-  /// As run, for a full tile, prefetching `bytes` from `from` on into the second-level cache at
-  /// each step of k. May be nullptr.
-  void (*run_with_prefetch)(const Tile&, const void* from, int64_t bytes);
   /// As run, two vectors wide, for rows of b in different pages and not in cache. May be
   /// nullptr.
   void (*run_uncached)(int rows, const Tile&);

@@ -241,12 +241,12 @@ void sum(Unit& unit, const Tile& t, const Patches& w, int units, const Places& p
   start<kTall, kWide>(unit, places.from, places.from_pitch, rows.high);
   const uint8_t* b = static_cast<const uint8_t*>(t.b);
   const int64_t pitch = t.ldb * 4, whole = t.k - t.k % units;
-  const char* ahead = static_cast<const char*>(w.prefetch != nullptr ? w.prefetch : t.a);
+  const char* ahead = static_cast<const char*>(t.prefetch.from != nullptr ? t.prefetch.from : t.a);
   for (int64_t p = 0; p < w.taps_h; ++p)
     for (int64_t q = 0; q < w.taps_w; ++q) {
       const uint8_t* a = static_cast<const uint8_t*>(t.a) + p * w.tap_h + q * w.tap_w;
       for (int64_t k = 0; k < whole; k += units) {
-        for (int64_t line = 0; line < w.prefetch_step * units; line += kLine, ahead += kLine)
+        for (int64_t line = 0; line < t.prefetch.bytes * units; line += kLine, ahead += kLine)
           __builtin_prefetch(ahead, 0, 2);
         step<kTall, kWide>(unit, a, w.row, rows.bottom, b, pitch);
         a += 4 * units;
@@ -378,14 +378,14 @@ void run_int8_ended(int, int vecs, const Tile& t, const Patches& w, Int8TileEnd*
 
 template <class Unit>
 constexpr Micro bf16_micro() {
-  Micro m = {4, kLanes, 2, kFloatSteps, nullptr, run_bf16<Unit>, nullptr, nullptr, nullptr};
+  Micro m = {4, kLanes, 2, kFloatSteps, nullptr, run_bf16<Unit>, nullptr, nullptr};
   m.narrows = true;
   m.rows = kAmxRows;
   return m;
 }
 template <class Unit>
 constexpr Micro int8_micro() {
-  Micro m = {4, kLanes, kInt8Steps, kInt8Units, nullptr, run_int8<Unit>, nullptr, nullptr, nullptr};
+  Micro m = {4, kLanes, kInt8Steps, kInt8Units, nullptr, run_int8<Unit>, nullptr, nullptr};
   m.rows = kAmxRows;
   m.run_ended = run_int8_ended<Unit>;
   return m;

@@ -52,17 +52,8 @@ namespace {
 
 template <class Arith>
 constexpr Micro micro() {
-  return {4,
-          kLanes,
-          2,
-          kFloatSteps,
-          run_any<Arith>,
-          run_any_patches<Arith>,
-          nullptr,
-          run_with_prefetch<Arith>,
-          nullptr,
-          nullptr,
-          true};
+  return {4,       kLanes,  2,       kFloatSteps, run_any<Arith>, run_any_patches<Arith>,
+          nullptr, nullptr, nullptr, true};
 }
 
 }  // namespace

@@ -159,17 +159,9 @@ PROA_INLINE void finish_tile(Tiled* tile, const Tile& t, int rows, int vecs) {
 // other.
 constexpr int64_t kStepsPerFetch = 2, kStepsAfterFetch = 16;
 
-/// Policies of run_packed_tile: prefetch nothing, or so many bytes each step of k.
+/// A policy of run_packed_tile, as PrefetchStream is one.
 struct NoPrefetch {
   PROA_INLINE void step() {}
-};
-struct PrefetchBytes {
-  const char* from;
-  int64_t bytes;  // each step of k
-  PROA_INLINE void step() {
-    __builtin_prefetch(from, 0, 2);
-    from += bytes;
-  }
 };
 
 template <class Arith, int kRows, int kVecs, class Prefetch>
@@ -227,18 +219,11 @@ template <class Arith, int kRows, int kVecs>
 void run_tile(const Tile& t, const PackedRows&) {
   if constexpr (!kSmallBuild && kRows * 2 > kTileRows && kVecs == kTileVecs) {
     // Without anything to prefetch, the same line of b again and again.
-    const void* from = t.prefetch != nullptr ? t.prefetch : t.b;
-    run_packed_tile<Arith, kRows, kVecs>(
-        t, PrefetchBytes{static_cast<const char*>(from), t.prefetch_step});
+    const void* from = t.prefetch.from != nullptr ? t.prefetch.from : t.b;
+    run_packed_tile<Arith, kRows, kVecs>(t, PrefetchStream{from, t.prefetch.bytes});
   } else {
     run_packed_tile<Arith, kRows, kVecs>(t, NoPrefetch{});
   }
-}
-
-template <class Arith>
-void run_with_prefetch(const Tile& t, const void* from, int64_t bytes) {
-  run_packed_tile<Arith, kTileRows, kTileVecs>(
-      t, PrefetchBytes{static_cast<const char*>(from), bytes});
 }
 
 /// Prefetches the rows of b kRowsAhead steps before they are read.
@@ -321,7 +306,7 @@ PROA_INLINE void sum_patches(const Tile& t, const Patches& w,
   tile->start(t);
   const T* b = static_cast<const T*>(t.b);
   const int64_t ldb = t.ldb;
-  const char* ahead = static_cast<const char*>(w.prefetch != nullptr ? w.prefetch : t.a);
+  const char* ahead = static_cast<const char*>(t.prefetch.from != nullptr ? t.prefetch.from : t.a);
   RowUnits<Arith, kRows, kSmallBuild> rows(w.row);
   // Tall tiles are unrolled by two steps, which frees issue slots for the multiply-adds.
   constexpr int kSteps = !kSmallBuild && kRows * 2 > kTileRows && kVecs == kTileVecs ? 2 : 1;
@@ -339,7 +324,7 @@ PROA_INLINE void sum_patches(const Tile& t, const Patches& w,
 #pragma GCC unroll 2
         for (int s = 0; s < kSteps; ++s) {
           __builtin_prefetch(ahead, 0, 2);
-          ahead += w.prefetch_step;
+          ahead += t.prefetch.bytes;
           tile->step(b, [&](int i) { return rows.at(i, s); });
           b += ldb;
         }

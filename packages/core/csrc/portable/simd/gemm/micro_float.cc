@@ -35,7 +35,6 @@ const Micro kMicroF32 = {4,
                          run_any<FloatArith<float>>,
                          run_any_patches<FloatArith<float>>,
                          computes(DType::kF64) ? run_and_pack_b<FloatArith<float>> : nullptr,
-                         computes(DType::kF64) ? run_with_prefetch<FloatArith<float>> : nullptr,
                          computes(DType::kF64) ? run_uncached<FloatArith<float>> : nullptr,
                          computes(DType::kF64) ? run_row<FloatArith<float>> : nullptr};
 const Micro kMicroF64 = {8,
@@ -45,7 +44,6 @@ const Micro kMicroF64 = {8,
                          run_any<FloatArith<double>>,
                          nullptr,
                          run_and_pack_b<FloatArith<double>>,
-                         run_with_prefetch<FloatArith<double>>,
                          nullptr};
 
 }  // namespace proa::PROA_ISA

@@ -187,7 +187,6 @@ bool fits_unpacked(const Product& p, int64_t work) {
 }
 
 UnpackedGemm unpacked_gemm(const Product& p) {
-  const auto* const first = static_cast<const uint8_t*>(p.a);
   UnpackedGemm s = {p.m,
                     p.n,
                     p.k,
@@ -197,8 +196,8 @@ UnpackedGemm unpacked_gemm(const Product& p) {
                     p.end.out.rows.step(),
                     nullptr,
                     p.end.act == Act::kRelu,
-                    {first, 0},
-                    {first, 0}};
+                    {p.a, 0},
+                    {p.a, 0}};
   if (p.bias != nullptr && p.bias->given()) s.init = p.bias->data;
   return s;
 }

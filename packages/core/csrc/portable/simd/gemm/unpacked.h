@@ -12,16 +12,6 @@ struct UnpackedOperand {
   const void* data;
   int64_t line, step;
 };
-/// What is prefetched into the second-level cache at each step of k.
-struct PrefetchStream {
-  const uint8_t* from;
-  int64_t bytes;  // each step
-  PROA_INLINE void step() {
-    __builtin_prefetch(from, 0, 2);
-    from += bytes;
-  }
-};
-
 /// c (m x n) = init + a * b. Distances are in elements.
 struct UnpackedGemm {
   int64_t m, n, k;
