@@ -34,19 +34,19 @@ void multiply_rows(const Micro& micro, AmxState* amx, int64_t rows, int64_t colu
                    const Left<U>& a, const Right<U>& b, C* c, int64_t pitch, bool accumulate) {
   const Patches in_place = {a.pitch * static_cast<int64_t>(sizeof(U)), 1, 1, 0, 0};
   Tile t = {};
-  t.last = micro.lanes;
+  t.c.last = micro.lanes;
   t.k = k;
-  t.ldb = b.pitch;
-  t.ldc = pitch;
+  t.b.ld = b.pitch;
+  t.c.ld = pitch;
   t.accumulate = accumulate;
   t.amx = amx;
   for (int64_t r = 0; r < rows; r += micro.rows) {
-    t.count = static_cast<int>(min(micro.rows, rows - r));
-    t.a = a.data + r * a.pitch;
+    t.c.count = static_cast<int>(min(micro.rows, rows - r));
+    t.a.data = a.data + r * a.pitch;
     for (int64_t j = 0; j * kPanel<C> < columns; ++j) {
-      t.b = b.data + j * b.panel;
-      t.c = c + r * pitch + j * kPanel<C>;
-      micro.run_patches(micro.height(t.count), kTileVecs, t, in_place);
+      t.b.data = b.data + j * b.panel;
+      t.c.data = c + r * pitch + j * kPanel<C>;
+      micro.run_patches(micro.height(t.c.count), kTileVecs, t, in_place);
     }
   }
 }
@@ -117,15 +117,15 @@ struct WidenedTiles {
   static void multiply_packed(int height, Tile t, const Left<C>& a, int64_t row, int64_t k) {
     constexpr int64_t kSteps = 64;
     alignas(64) C panel[kTileRows * kSteps];
-    const C* const b = static_cast<const C*>(t.b);
+    const C* const b = static_cast<const C*>(t.b.data);
     for (int64_t p = 0; p == 0 || p < k; p += kSteps) {
       t.k = min(kSteps, k - p);
       for (int64_t s = 0; s < t.k; ++s)
         for (int i = 0; i < height; ++i)
-          panel[s * height + i] = i < t.count ? a.data[(row + i) * a.pitch + p + s] : 0;
-      t.a = panel;
-      t.lda = height;
-      t.b = b + p * t.ldb;
+          panel[s * height + i] = i < t.c.count ? a.data[(row + i) * a.pitch + p + s] : 0;
+      t.a.data = panel;
+      t.a.ld = height;
+      t.b.data = b + p * t.b.ld;
       micro().run(height, kTileVecs, t);
       t.accumulate = true;
     }
@@ -138,22 +138,22 @@ struct WidenedTiles {
       return multiply_rows(micro(), nullptr, rows, columns, k, a, b, c, pitch, accumulate);
     for (int64_t r = 0; r < rows; r += kTileRows) {
       Tile t = {};
-      t.count = static_cast<int>(min(kTileRows, rows - r));
-      t.last = micro().lanes;
+      t.c.count = static_cast<int>(min(kTileRows, rows - r));
+      t.c.last = micro().lanes;
       t.k = k;
-      t.ldb = b.pitch;
-      t.ldc = pitch;
+      t.b.ld = b.pitch;
+      t.c.ld = pitch;
       t.accumulate = accumulate;
-      const int height = tile_rows(t.count);
+      const int height = tile_rows(t.c.count);
       for (int64_t j = 0; j * kPanel<C> < columns; ++j) {
-        t.b = b.data + j * b.panel;
-        t.c = c + r * pitch + j * kPanel<C>;
+        t.b.data = b.data + j * b.panel;
+        t.c.data = c + r * pitch + j * kPanel<C>;
         if (!a.columns) {
           multiply_packed(height, t, a, r, k);
           continue;
         }
-        t.a = a.data + r;
-        t.lda = a.pitch;
+        t.a.data = a.data + r;
+        t.a.ld = a.pitch;
         micro().run(height, kTileVecs, t);
       }
     }

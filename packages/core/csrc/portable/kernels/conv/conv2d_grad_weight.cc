@@ -330,32 +330,33 @@ void add_line(const Part& s, int64_t line, uint8_t* sums, uint8_t* scratch) {
   const int64_t height = tile_rows(ceil_div(j.run, ceil_div(j.run, kTileRows)));
   const int64_t runs_w = c.window.kernel_w * c.channels.in / j.run;
   Tile t = {};
-  t.lda = c.window.stride_w * j.x.pixel * (j.pairs ? 2 : 1);
-  t.ldb = j.padded_dy.pixel;
-  t.ldc = j.columns;
+  t.a.ld = c.window.stride_w * j.x.pixel * (j.pairs ? 2 : 1);
+  t.b.ld = j.padded_dy.pixel;
+  t.c.ld = j.columns;
   t.k = j.units(c.output.width);
   t.accumulate = line != s.first;
-  t.last = static_cast<int>(j.lanes);
+  t.c.last = static_cast<int>(j.lanes);
   for (int64_t o = 0; o < c.channels.out; o += j.width) {
     const int vecs = c.channels.out - o <= j.lanes ? 1 : kTileVecs;
-    t.b = dy + o * element;
+    t.b.data = dy + o * element;
     if constexpr (kHasBf16Pairs) {
       if (j.pairs) {
-        t.ldb = vecs * j.lanes;
+        t.b.ld = vecs * j.lanes;
         auto* const panel = reinterpret_cast<Bf16Pair*>(scratch);
-        put_pixel_pairs(static_cast<const uint16_t*>(t.b), j.padded_dy.pixel,
-                        min(c.channels.out - o, j.width), 0, c.output.width, t.ldb, panel);
-        t.b = panel;
+        put_pixel_pairs(static_cast<const uint16_t*>(t.b.data), j.padded_dy.pixel,
+                        min(c.channels.out - o, j.width), 0, c.output.width, t.b.ld, panel);
+        t.b.data = panel;
       }
     }
     for (int64_t r = 0; r < c.window.kernel_h * runs_w; ++r) {
       const int64_t p = r / runs_w, q = r - p * runs_w;
       for (int64_t e = 0; e < j.run; e += height) {
-        t.a = x + (p * c.window.dilation_h * j.x.row + q * c.window.dilation_w * j.x.pixel + e) *
-                      j.size;
-        t.c = sums + ((r * j.run + e) * j.columns + o) * j.size;
-        t.count = static_cast<int>(min(j.run - e, height));
-        micro.run(tile_rows(t.count), vecs, t);
+        t.a.data =
+            x +
+            (p * c.window.dilation_h * j.x.row + q * c.window.dilation_w * j.x.pixel + e) * j.size;
+        t.c.data = sums + ((r * j.run + e) * j.columns + o) * j.size;
+        t.c.count = static_cast<int>(min(j.run - e, height));
+        micro.run(tile_rows(t.c.count), vecs, t);
       }
     }
   }
@@ -423,12 +424,12 @@ void multiply(const Part& s, const BlockPair& m, int64_t col, int64_t split, boo
   AmxState amx;
   Tile t = {};
   t.amx = &amx;
-  t.b = panel;
-  t.ldb = vecs * j.lanes;
-  t.ldc = ld;
-  t.last = static_cast<int>(min(left - (vecs - 1) * j.lanes, j.lanes));
+  t.b.data = panel;
+  t.b.ld = vecs * j.lanes;
+  t.c.ld = ld;
+  t.c.last = static_cast<int>(min(left - (vecs - 1) * j.lanes, j.lanes));
   // Pointwise patches as wide as a panel are one in place.
-  const bool in_place = j.x_flat && j.x.pixel == t.ldb && j.window == t.ldb && !j.pairs;
+  const bool in_place = j.x_flat && j.x.pixel == t.b.ld && j.window == t.b.ld && !j.pairs;
   const bool spreads = m.prefetch.bytes[0] + m.prefetch.bytes[1] > 0;
   const int64_t tiles = j.cols * m.blocks * m.rows;
   for (int64_t b = 0; b < m.blocks; ++b) {
@@ -437,23 +438,23 @@ void multiply(const Part& s, const BlockPair& m, int64_t col, int64_t split, boo
     t.accumulate = block > 0;
     if (fetches) fetch_block<T>(s, block);
     if (in_place)
-      t.b = static_cast<const T*>(j.x.data) +
-            (s.first * j.c.output.width + s.begin(block)) * j.x.pixel;
+      t.b.data = static_cast<const T*>(j.x.data) +
+                 (s.first * j.c.output.width + s.begin(block)) * j.x.pixel;
     else
-      pack_patches(s, col, block, t.ldb, panel);
+      pack_patches(s, col, block, t.b.ld, panel);
     for (int64_t r = split * m.each(); r < min((split + 1) * m.each(), m.rows); ++r) {
       const int64_t o = (m.row + r) * j.height;
-      t.count = static_cast<int>(min(j.c.channels.out - o, j.height));
-      const int height = tile_rows(t.count);
-      t.a = taken + b * j.block() + r * j.panel();
-      if (j.dy_unpacked) t.a = outs_of<T>(s, block) + o;
-      t.lda = j.dy_unpacked ? j.padded_dy.pixel : height;
-      t.c = sums + (o * ld + col * j.width) * j.size;
+      t.c.count = static_cast<int>(min(j.c.channels.out - o, j.height));
+      const int height = tile_rows(t.c.count);
+      t.a.data = taken + b * j.block() + r * j.panel();
+      if (j.dy_unpacked) t.a.data = outs_of<T>(s, block) + o;
+      t.a.ld = j.dy_unpacked ? j.padded_dy.pixel : height;
+      t.c.data = sums + (o * ld + col * j.width) * j.size;
       t.prefetch = {};
       if (spreads && (j.by_rows() || (height == kTileRows && vecs == kTileVecs)))
         t.prefetch = prefetch_share(m.prefetch, (col * m.blocks + b) * m.rows + r, tiles, t.k);
       if (j.by_rows())
-        micro.run_patches(t.count, static_cast<int>(vecs), t, {j.row_pitch(), 1, 1, 0, 0});
+        micro.run_patches(t.c.count, static_cast<int>(vecs), t, {j.row_pitch(), 1, 1, 0, 0});
       else
         micro.run(height, static_cast<int>(vecs), t);
     }

@@ -81,15 +81,11 @@ void multiply_line(const Job& j, const PaddedInput& f, int64_t n, int64_t i, con
     for (int64_t col = 0; col < j.window; col += panel) {
       const int vecs = j.window - col <= kLanes ? 1 : kTileVecs;
       Tile t = {};
-      t.a = line + at * f.pixel;
-      t.b = kernels + col * outs;
-      t.ldb = vecs * kLanes;
-      t.c = out + at * j.columns + col;
-      t.ldc = j.columns;
+      t.a.data = line + at * f.pixel;
+      t.b = {kernels + col * outs, vecs * kLanes};
+      t.c = {out + at * j.columns + col, j.columns, tile_rows(j.along.count - at), kLanes};
       t.k = outs;
-      t.count = tile_rows(j.along.count - at);
-      t.last = kLanes;
-      kMicroF32.run_patches(t.count, vecs, t, rows);
+      kMicroF32.run_patches(t.c.count, vecs, t, rows);
     }
 }
 

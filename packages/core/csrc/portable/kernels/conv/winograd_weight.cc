@@ -85,24 +85,24 @@ void multiply(const Convolution& c, const Layout& l, int64_t point, int64_t tile
   const int64_t panel = kTileVecs * kLanes, pairs = ceil_div(c.channels.out, 2);
   const int64_t blocks = ceil_div(c.channels.out, kTileRows);
   Tile t = {};
-  t.lda = l.dy.tile;
-  t.ldb = l.x.tile;
-  t.ldc = l.sums.tile;
+  t.a.ld = l.dy.tile;
+  t.b.ld = l.x.tile;
+  t.c.ld = l.sums.tile;
   t.k = tiles;
   t.accumulate = accumulate;
-  t.last = kLanes;
+  t.c.last = kLanes;
   const int64_t of_point = blocks * ceil_div(c.channels.in, panel), chunks = of_point * kPoints / 2;
   int64_t chunk = point % (kPoints / 2) * of_point;
   for (int64_t col = 0; col < c.channels.in; col += panel) {
-    t.b = l.x.data + point * l.x.point + col;
+    t.b.data = l.x.data + point * l.x.point + col;
     const int vecs = c.channels.in - col <= kLanes ? 1 : kTileVecs;
     for (int64_t block = 0; block < blocks; ++block) {
       const int64_t row = block * pairs / blocks * 2, end = (block + 1) * pairs / blocks * 2;
-      t.a = l.dy.data + point * l.dy.point + row;
-      t.c = l.sums.data + point * l.sums.point + row * l.sums.tile + col;
-      t.count = static_cast<int>(min(end, c.channels.out) - row);
+      t.a.data = l.dy.data + point * l.dy.point + row;
+      t.c.data = l.sums.data + point * l.sums.point + row * l.sums.tile + col;
+      t.c.count = static_cast<int>(min(end, c.channels.out) - row);
       prefetch_chunk(prefetch[point * 2 / kPoints], chunk++, chunks);
-      kMicroF32.run(tile_rows(t.count), vecs, t);
+      kMicroF32.run(tile_rows(t.c.count), vecs, t);
     }
   }
 }

@@ -106,10 +106,10 @@ void run_int8_tile(const Gemm& g, int height, int vecs, const Tile& t, const Pat
   Int8TileEnd end = {*g.out.int8, row, col};
   g.micro->run_ended(height, vecs, t, patches, &end);
   // A tile may have as many rows as `left` has bits.
-  for (int i = 0; i < t.count && PROA_UNLIKELY(end.left >> i != 0); ++i)
+  for (int i = 0; i < t.c.count && PROA_UNLIKELY(end.left >> i != 0); ++i)
     if ((end.left >> i & 1) != 0)
-      g.out.epilogue(g.out.epilogue_ctx, static_cast<int32_t*>(t.c) + i * t.ldc, t.ldc, row + i, 1,
-                     col, cols);
+      g.out.epilogue(g.out.epilogue_ctx, static_cast<int32_t*>(t.c.data) + i * t.c.ld, t.c.ld,
+                     row + i, 1, col, cols);
 }
 
 /// Which tile: its first row of the output, its number, and its panel.
@@ -132,7 +132,8 @@ PrefetchStream prefetch_of(const PatchGemm& p, const Tiling& cut, const Tile& t,
   } else if (!kSmallBuild && cut.prefetches_c && p.dense_out != nullptr) {
     from = static_cast<const char*>(p.dense_out) + (s.row + rows) * p.out_row + skip;
   } else if (!kSmallBuild && cut.prefetches_c) {
-    from = static_cast<const char*>(t.c) + (rows * p.g.out.ldc - s.panel * cut.width) * size + skip;
+    from = static_cast<const char*>(t.c.data) + (rows * p.g.out.ldc - s.panel * cut.width) * size +
+           skip;
   } else {
     from = p.prefetch.at(s.tile * cut.panels * cut.prefetch + skip);
   }
@@ -152,18 +153,18 @@ void run_tile_at(const PatchGemm& p, const Tiling& cut, const Position& at, int6
   const int vecs = cols <= lanes ? 1 : kTileVecs;
   alignas(64) uint8_t spare[kTileBytes];
   Tile t = {};
-  t.a = static_cast<const uint8_t*>(p.a) + at.n * p.image + at.i * p.line + at.j * p.patches.row;
-  t.b = static_cast<const uint8_t*>(g.packed) + col * cut.k * size;
-  t.ldb = vecs * lanes;
+  t.a.data =
+      static_cast<const uint8_t*>(p.a) + at.n * p.image + at.i * p.line + at.j * p.patches.row;
+  t.b = {static_cast<const uint8_t*>(g.packed) + col * cut.k * size, vecs * lanes};
   const int64_t to = p.lines == nullptr ? row * g.out.ldc : p.lines->at(row);
-  t.c = g.out.c == nullptr ? spare : static_cast<uint8_t*>(g.out.c) + (to + col) * size;
-  t.ldc = g.out.c == nullptr ? t.ldb : g.out.ldc;
+  t.c.data = g.out.c == nullptr ? spare : static_cast<uint8_t*>(g.out.c) + (to + col) * size;
+  t.c.ld = g.out.c == nullptr ? t.b.ld : g.out.ldc;
+  t.c.count = count;
+  t.c.last = static_cast<int>(cols - (vecs - 1) * lanes);
   t.k = p.run;
   t.init = g.init == nullptr ? nullptr : static_cast<const uint8_t*>(g.init) + col * size;
-  t.relu = g.out.relu;
-  t.count = count;
+  t.epilogue.relu = g.out.relu;
   t.amx = amx;
-  t.last = static_cast<int>(cols - (vecs - 1) * lanes);
   t.prefetch = prefetch_of(p, cut, t, {row, tile, panel});
   Patches patches = p.patches;
   if (!kSmallBuild && lines > 1) {
@@ -175,7 +176,7 @@ void run_tile_at(const PatchGemm& p, const Tiling& cut, const Position& at, int6
                     g.micro->run_patches == kMicroF32.run_patches;
   if (ends) {
     end = tile_end(*static_cast<const FloatEpilogue*>(g.out.epilogue_ctx), col);
-    t.end = &end;
+    t.epilogue.norm = &end;
   }
   if constexpr (kEstimates) {
     if (g.out.int8 != nullptr && g.micro->takes_ends(height))
@@ -186,11 +187,11 @@ void run_tile_at(const PatchGemm& p, const Tiling& cut, const Position& at, int6
     if (g.micro->narrows && g.out.narrows &&
         narrow_end(*static_cast<const FloatEpilogue*>(g.out.epilogue_ctx), row, count, col,
                    &narrow))
-      t.narrow = &narrow;
+      t.epilogue.narrow = &narrow;
   }
   g.micro->run_patches(height, vecs, t, patches);
-  if (g.out.epilogue != nullptr && !ends && t.narrow == nullptr)
-    g.out.epilogue(g.out.epilogue_ctx, t.c, t.ldc, row, count, col, cols);
+  if (g.out.epilogue != nullptr && !ends && t.epilogue.narrow == nullptr)
+    g.out.epilogue(g.out.epilogue_ctx, t.c.data, t.c.ld, row, count, col, cols);
 }
 
 }  // namespace

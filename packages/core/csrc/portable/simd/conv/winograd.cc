@@ -89,16 +89,12 @@ Tiles tiles_of(const Convolution& c, const Layout& l, const PaddedInput& input) 
 void multiply_tile(const Job& s, int64_t point, int64_t row, int height, int64_t col,
                    const PrefetchStream& prefetch) {
   Tile t = {};
-  t.a = s.in + point * s.l.in_point + row * s.l.in;
-  t.b = s.kernels + point * kernels_point(s.c) + col * s.c.channels.in;
-  t.ldb = kTileVecs * kLanes;
-  t.c = s.out + point * s.l.out_point + row * s.l.out + col;
-  t.ldc = s.l.out;
+  t.a.data = s.in + point * s.l.in_point + row * s.l.in;
+  t.b = {s.kernels + point * kernels_point(s.c) + col * s.c.channels.in, kTileVecs * kLanes};
+  t.c = {s.out + point * s.l.out_point + row * s.l.out + col, s.l.out, tile_rows(height), kLanes};
   t.k = s.c.channels.in;
-  t.count = tile_rows(height);
-  t.last = kLanes;
   t.prefetch = prefetch;
-  kMicroF32.run_patches(t.count, kTileVecs, t, {s.l.in * 4, 1, 1, 0, 0});
+  kMicroF32.run_patches(t.c.count, kTileVecs, t, {s.l.in * 4, 1, 1, 0, 0});
 }
 
 /// The products of one point, for the first `tiles` tiles of a block. A row of tiles stays in the

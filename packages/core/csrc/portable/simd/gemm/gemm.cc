@@ -181,15 +181,15 @@ void set_place(const Block& s, int64_t row, int64_t col, Tile* t) {
   const Gemm& g = s.g;
   const int64_t size = g.micro->size;
   if (g.out.c != nullptr) {
-    t->c = static_cast<uint8_t*>(g.out.c) + (row * g.out.ldc + col) * size;
-    t->ldc = g.out.ldc;
+    t->c.data = static_cast<uint8_t*>(g.out.c) + (row * g.out.ldc + col) * size;
+    t->c.ld = g.out.ldc;
   } else if (s.buffers.sums != nullptr) {
-    t->c = s.buffers.sums + (row * s.buffers.ld_sums + col) * size;
-    t->ldc = s.buffers.ld_sums;
+    t->c.data = s.buffers.sums + (row * s.buffers.ld_sums + col) * size;
+    t->c.ld = s.buffers.ld_sums;
   }
   t->k = s.k;
   t->accumulate = s.k0 > 0;
-  t->relu = g.out.relu && s.k0 + s.k >= g.k;
+  t->epilogue.relu = g.out.relu && s.k0 + s.k >= g.k;
   // Later blocks of k are added to what the first began with.
   if (g.init != nullptr && s.k0 == 0) t->init = static_cast<const uint8_t*>(g.init) + col * size;
 }
@@ -200,17 +200,15 @@ void run_row_at(const Block& s, const Panel& panel, int64_t col) {
   const int64_t nr = s.blocking.nr, size = g.micro->size;
   alignas(64) uint8_t spare[kRowPanels * kTileVecs * kVecBytes];
   Tile t = {};
-  t.a = panel.data;
-  t.b = s.b + (col - s.col) * s.k * size;
-  t.c = spare;
+  t.a.data = panel.data;
+  t.b.data = s.b + (col - s.col) * s.k * size;
+  t.c = {spare, 0, 1, g.micro->lanes};
   set_place(s, 0, col, &t);
-  t.count = 1;
-  t.last = g.micro->lanes;
   g.micro->run_row(t, nr * s.k * size);
   if (g.out.epilogue == nullptr || s.k0 + s.k < g.k) return;
   for (int p = 0; p < kRowPanels; ++p)
-    g.out.epilogue(g.out.epilogue_ctx, static_cast<uint8_t*>(t.c) + p * nr * size, t.ldc, 0, 1,
-                   col + p * nr, static_cast<int>(nr));
+    g.out.epilogue(g.out.epilogue_ctx, static_cast<uint8_t*>(t.c.data) + p * nr * size, t.c.ld, 0,
+                   1, col + p * nr, static_cast<int>(nr));
 }
 
 /// Multiplies one tile. With `to`, b is read in place and also written there, packed.
@@ -225,26 +223,19 @@ void run_tile_at(const Block& s, const Panel& panel, int64_t col, AmxState* amx,
   const bool done = s.k0 + s.k >= g.k;
   alignas(64) uint8_t spare[kTileBytes];
   Tile t = {};
-  t.a = panel.data;
-  t.lda = height;
-  t.b = s.b + (col - s.col) * s.k * size;
-  t.ldb = width;
+  t.a = {panel.data, height};
+  t.b = {s.b + (col - s.col) * s.k * size, width};
   const bool full = cols == s.blocking.nr;
-  if (kHasUnpackedPaths && ((s.strategy.b_in_place() && full) || to != nullptr)) {
-    t.b = static_cast<const uint8_t*>(g.b.direct) + (s.k0 * g.b.step + col) * size;
-    t.ldb = g.b.step;
-  }
-  t.c = spare;
-  t.ldc = width;
+  if (kHasUnpackedPaths && ((s.strategy.b_in_place() && full) || to != nullptr))
+    t.b = {static_cast<const uint8_t*>(g.b.direct) + (s.k0 * g.b.step + col) * size, g.b.step};
+  t.c = {spare, width, rows, cols - (vecs - 1) * micro.lanes};
   set_place(s, row, col, &t);
   t.amx = amx;
-  t.count = rows;
-  t.last = cols - (vecs - 1) * micro.lanes;
   NarrowEnd narrow;
   if constexpr (kHasBf16Pairs) {
     if (micro.narrows && g.out.narrows && done && !t.accumulate &&
         narrow_end(*static_cast<const FloatEpilogue*>(g.out.epilogue_ctx), row, rows, col, &narrow))
-      t.narrow = &narrow;
+      t.epilogue.narrow = &narrow;
   }
   if (kHasUnpackedPaths && to != nullptr) {
     micro.run_and_pack_b(t, to);
@@ -258,8 +249,8 @@ void run_tile_at(const Block& s, const Panel& panel, int64_t col, AmxState* amx,
     if (micro.takes_rows() && s.strategy.b == PackB::kPrepacked) set_prefetch(s, panel, col, &t);
     micro.run_patches(height, vecs, t, {panel.pitch, 1, 1, 0, 0});
   }
-  if (g.out.epilogue != nullptr && done && t.narrow == nullptr)
-    g.out.epilogue(g.out.epilogue_ctx, t.c, t.ldc, row, rows, col, cols);
+  if (g.out.epilogue != nullptr && done && t.epilogue.narrow == nullptr)
+    g.out.epilogue(g.out.epilogue_ctx, t.c.data, t.c.ld, row, rows, col, cols);
 }
 
 /// Copies the rows of a panel of a one after the other, the last one twice if their number is odd.

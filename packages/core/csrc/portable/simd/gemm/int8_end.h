@@ -58,7 +58,7 @@ struct Int8TileRows {
       : e(end.ends.estimate),
         out_row(end.ends.out_row),
         residual_row(end.ends.residual_row),
-        cols((kVecs - 1) * kLanes + t.last) {
+        cols((kVecs - 1) * kLanes + t.c.last) {
 #pragma GCC unroll 2
     for (int j = 0; j < kVecs; ++j) {
       scale[j] = load(e.scale + end.col + j * kLanes);
@@ -100,17 +100,17 @@ PROA_INLINE void end_tile(const V (*acc)[kVecs], const Tile& t, Int8TileEnd* end
   int8_t* to = end->ends.out + end->row * rows.out_row + end->col;
   const int8_t* from = nullptr;
   if (kAdds) from = end->ends.residual + end->row * rows.residual_row + end->col;
-  const bool last = t.count == kRows;
+  const bool last = t.c.count == kRows;
 #pragma GCC unroll 8
   for (int i = 0; i < kRows; i += 2, to += 2 * rows.out_row) {
     const bool both = i + 2 < kRows || last;
     if (PROA_UNLIKELY(!(rows.template end_rows<kAdds, kSwishes>(acc + i, both, to, from)))) {
       end->left |= 3u << i;
-      int32_t* const c = static_cast<int32_t*>(t.c) + i * t.ldc;
+      int32_t* const c = static_cast<int32_t*>(t.c.data) + i * t.c.ld;
 #pragma GCC unroll 2
       for (int j = 0; j < kVecs; ++j) {
         __builtin_memcpy(c + j * kLanes, &acc[i][j], kVecBytes);
-        __builtin_memcpy(c + t.ldc + j * kLanes, &acc[i + 1][j], kVecBytes);
+        __builtin_memcpy(c + t.c.ld + j * kLanes, &acc[i + 1][j], kVecBytes);
       }
     }
     if (kAdds) from += 2 * rows.residual_row;

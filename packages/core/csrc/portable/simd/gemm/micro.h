@@ -92,22 +92,34 @@ inline int64_t amx_step_units(int64_t run) {
 
 struct Int8TileEnd;
 
-/// One tile: c (rows x vecs vectors) = init or c, plus a * b over k units.
-struct Tile {
-  const void* a;  // k steps of `rows` contiguous units, `lda` apart
-  int64_t lda;
-  const void* b;  // k rows of vecs vectors, `ldb` units apart
-  int64_t ldb;
-  void* c;  // rows of accumulators, `ldc` apart
-  int64_t ldc;
-  int64_t k;
-  const void* init;              // one row of accumulators to start from, or nullptr for 0
-  bool accumulate;               // start from c instead
-  bool relu;                     // c = max(c, 0) in the end
-  int count, last;               // valid rows of c, and valid columns of its last vector
-  const TileEnd* end = nullptr;  // run_patches of floats alone
+/// What a micro-kernel reads for each step of k, `ld` units after what it reads for the last one.
+struct TileOperand {
+  const void* data;
+  int64_t ld;
+};
+/// Where a micro-kernel stores: rows of accumulators, `ld` apart.
+struct TileOutput {
+  void* data;
+  int64_t ld;
+  int count, last;  // valid rows, and valid columns of the last vector
+};
+/// What it does to the sums before: one of these, or none.
+struct TileEpilogue {
+  bool relu = false;              // max(c, 0)
+  const TileEnd* norm = nullptr;  // run_patches of floats alone
   /// Results go there instead of to c, which is not added to; where Micro::narrows.
   const NarrowEnd* narrow = nullptr;
+};
+
+/// One tile: c (rows x vecs vectors) = init or c, plus a * b over k units.
+struct Tile {
+  TileOperand a;  // k steps of `rows` contiguous units
+  TileOperand b;  // k rows of vecs vectors
+  TileOutput c;
+  int64_t k;
+  const void* init;  // one row of accumulators to start from, or nullptr for 0
+  bool accumulate;   // start from c instead
+  TileEpilogue epilogue;
   PrefetchStream prefetch;  // by tall tiles of run(), and by run_patches()
   AmxState* amx = nullptr;  // of kMicroAmx*
 };
@@ -130,7 +142,7 @@ struct Micro {
   /// As run, for one row and kRowPanels full panels of b, `panel` bytes apart: more sums at a time
   /// than a tile of one row has, which waits for each addition. May be nullptr.
   void (*run_row)(const Tile&, int64_t panel) = nullptr;
-  bool narrows = false;  // run and run_patches take Tile::narrow
+  bool narrows = false;  // run and run_patches take TileEpilogue::narrow
   int rows = kTileRows;  // of a full tile
   /// As run_patches, and ends the tile (int8_end.h): of tiles of more than `min_ended` rows.
   void (*run_ended)(int rows, int vecs, const Tile&, const Patches&, Int8TileEnd*) = nullptr;

@@ -183,7 +183,7 @@ struct Lines {
   int64_t pitch, bottom;
 
   Lines(const Tile& t, const Patches& w)
-      : count(t.count),
+      : count(t.c.count),
         high(w.top != 0 ? w.top : kRows),
         pitch(w.row),
         bottom(w.top != 0 ? w.bottom : kRows * w.row) {}
@@ -239,12 +239,13 @@ template <bool kTall, bool kWide, class Unit>
 void sum(Unit& unit, const Tile& t, const Patches& w, int units, const Places& places) {
   const Lines rows(t, w);
   start<kTall, kWide>(unit, places.from, places.from_pitch, rows.high);
-  const uint8_t* b = static_cast<const uint8_t*>(t.b);
-  const int64_t pitch = t.ldb * 4, whole = t.k - t.k % units;
-  const char* ahead = static_cast<const char*>(t.prefetch.from != nullptr ? t.prefetch.from : t.a);
+  const uint8_t* b = static_cast<const uint8_t*>(t.b.data);
+  const int64_t pitch = t.b.ld * 4, whole = t.k - t.k % units;
+  const char* ahead =
+      static_cast<const char*>(t.prefetch.from != nullptr ? t.prefetch.from : t.a.data);
   for (int64_t p = 0; p < w.taps_h; ++p)
     for (int64_t q = 0; q < w.taps_w; ++q) {
-      const uint8_t* a = static_cast<const uint8_t*>(t.a) + p * w.tap_h + q * w.tap_w;
+      const uint8_t* a = static_cast<const uint8_t*>(t.a.data) + p * w.tap_h + q * w.tap_w;
       for (int64_t k = 0; k < whole; k += units) {
         for (int64_t line = 0; line < t.prefetch.bytes * units; line += kLine, ahead += kLine)
           __builtin_prefetch(ahead, 0, 2);
@@ -262,7 +263,7 @@ void sum(Unit& unit, const Tile& t, const Patches& w, int units, const Places& p
 template <class Unit>
 void sum_tile(int vecs, const Tile& t, const Patches& w, const Places& places) {
   const Lines rows(t, w);
-  const Shape shape = {t.count, rows.high, static_cast<int>(amx_step_units(t.k))};
+  const Shape shape = {t.c.count, rows.high, static_cast<int>(amx_step_units(t.k))};
   Unit unit;
   if (!Unit::kKeepsShape || t.amx->shape != shape.key()) unit.configure(shape.configuration());
   if (Unit::kKeepsShape) t.amx->shape = shape.key();
@@ -278,28 +279,28 @@ void sum_tile(int vecs, const Tile& t, const Patches& w, const Places& places) {
 /// Stores the sums in `sums`, a row of vectors after the other, as the tile says.
 template <class Unit>
 void finish(const Tile& t, int vecs, const float* sums) {
-  const int64_t cols = (vecs - 1) * kLanes + t.last;
+  const int64_t cols = (vecs - 1) * kLanes + t.c.last;
   const auto some = static_cast<uint32_t>((uint64_t{1} << cols) - 1);
-  for (int i = 0; i < t.count; ++i, sums += kTileVecs * kLanes) {
+  for (int i = 0; i < t.c.count; ++i, sums += kTileVecs * kLanes) {
     VF low = load(sums), high = vecs == 1 ? VF{} : load(sums + kLanes);
-    if (t.narrow != nullptr) {
-      const VF from = splat(t.narrow->low), to = splat(t.narrow->high);
-      if (const BF16* residual = t.narrow->residual; residual != nullptr) {
-        residual += i * t.narrow->residual_ld;
+    if (t.epilogue.narrow != nullptr) {
+      const VF from = splat(t.epilogue.narrow->low), to = splat(t.epilogue.narrow->high);
+      if (const BF16* residual = t.epilogue.narrow->residual; residual != nullptr) {
+        residual += i * t.epilogue.narrow->residual_ld;
         low += Unit::Results::load_some(residual, min(cols, kLanes));
         if (vecs > 1) high += Unit::Results::load_some(residual + kLanes, cols - kLanes);
       }
       low = min(to, max(from, low));
       high = min(to, max(from, high));
-      Unit::Results::store_some(t.narrow->out + i * t.narrow->ld, some,
+      Unit::Results::store_some(t.epilogue.narrow->out + i * t.epilogue.narrow->ld, some,
                                 Unit::Results::narrow(low, high));
       continue;
     }
-    if (t.relu) {
+    if (t.epilogue.relu) {
       low = max(VF{}, low);
       high = max(VF{}, high);
     }
-    float* const to = static_cast<float*>(t.c) + i * t.ldc;
+    float* const to = static_cast<float*>(t.c.data) + i * t.c.ld;
     store_n(to, low, min(cols, kLanes));
     if (vecs > 1) store_n(to + kLanes, high, cols - kLanes);
   }
@@ -309,16 +310,16 @@ template <class Unit>
 void run_bf16(int, int vecs, const Tile& t, const Patches& w) {
   constexpr int64_t kPitch = kTileVecs * kLine;
   alignas(64) float sums[kAmxRows * kTileVecs * kLanes];
-  const bool direct = t.last == kLanes && !t.relu && t.narrow == nullptr;
-  const int64_t pitch = t.ldc * 4;
-  Places places = {t.init, 0, t.c, pitch};
+  const bool direct = t.c.last == kLanes && !t.epilogue.relu && t.epilogue.narrow == nullptr;
+  const int64_t pitch = t.c.ld * 4;
+  Places places = {t.init, 0, t.c.data, pitch};
   if (t.accumulate) {
-    places.from = t.c;
+    places.from = t.c.data;
     places.from_pitch = pitch;
-    if (t.last != kLanes) {  // a register would be loaded from past the columns
-      for (int i = 0; i < t.count; ++i)
-        memcpy(sums + i * kTileVecs * kLanes, static_cast<const float*>(t.c) + i * t.ldc,
-               static_cast<size_t>((vecs - 1) * kLanes + t.last) * 4);
+    if (t.c.last != kLanes) {  // a register would be loaded from past the columns
+      for (int i = 0; i < t.c.count; ++i)
+        memcpy(sums + i * kTileVecs * kLanes, static_cast<const float*>(t.c.data) + i * t.c.ld,
+               static_cast<size_t>((vecs - 1) * kLanes + t.c.last) * 4);
       places.from = sums;
       places.from_pitch = kPitch;
     }
@@ -333,12 +334,12 @@ void run_bf16(int, int vecs, const Tile& t, const Patches& w) {
 template <class Unit>
 void run_int8(int, int vecs, const Tile& t, const Patches& w) {
   constexpr int64_t kPitch = kTileVecs * kLine;
-  if (t.last == kLanes) return sum_tile<Unit>(vecs, t, w, {t.init, 0, t.c, t.ldc * 4});
+  if (t.c.last == kLanes) return sum_tile<Unit>(vecs, t, w, {t.init, 0, t.c.data, t.c.ld * 4});
   alignas(64) int32_t sums[kAmxRows * kTileVecs * kLanes];
   sum_tile<Unit>(vecs, t, w, {t.init, 0, sums, kPitch});
-  for (int i = 0; i < t.count; ++i)
-    memcpy(static_cast<int32_t*>(t.c) + i * t.ldc, sums + i * kTileVecs * kLanes,
-           static_cast<size_t>((vecs - 1) * kLanes + t.last) * 4);
+  for (int i = 0; i < t.c.count; ++i)
+    memcpy(static_cast<int32_t*>(t.c.data) + i * t.c.ld, sums + i * kTileVecs * kLanes,
+           static_cast<size_t>((vecs - 1) * kLanes + t.c.last) * 4);
 }
 
 /// Ends the rows in `sums`. Those that estimates do not suffice for are stored as sums.
@@ -348,17 +349,17 @@ void end_sums(const Tile& t, const int32_t* sums, Int8TileEnd* end) {
   int8_t* to = end->ends.out + end->row * rows.out_row + end->col;
   const int8_t* from = nullptr;
   if (kAdds) from = end->ends.residual + end->row * rows.residual_row + end->col;
-  for (int i = 0; i < t.count; i += 2, to += 2 * rows.out_row) {
+  for (int i = 0; i < t.c.count; i += 2, to += 2 * rows.out_row) {
     VI acc[2][kVecs];
-    const bool both = i + 1 < t.count;
+    const bool both = i + 1 < t.c.count;
     for (int s = 0; s < 2; ++s)
       for (int j = 0; j < kVecs; ++j)
         acc[s][j] = load(sums + (i + (both ? s : 0)) * kTileVecs * kLanes + j * kLanes);
     if (PROA_UNLIKELY(!(rows.template end_rows<kAdds, kSwishes>(acc, both, to, from)))) {
       end->left |= 3u << i;
       for (int s = 0; s < (both ? 2 : 1); ++s)
-        memcpy(static_cast<int32_t*>(t.c) + (i + s) * t.ldc, sums + (i + s) * kTileVecs * kLanes,
-               kVecs * kVecBytes);
+        memcpy(static_cast<int32_t*>(t.c.data) + (i + s) * t.c.ld,
+               sums + (i + s) * kTileVecs * kLanes, kVecs * kVecBytes);
     }
     if (kAdds) from += 2 * rows.residual_row;
   }

@@ -39,10 +39,10 @@ struct Accumulators {
     return c + pitch;
   }
   PROA_INLINE static int64_t pitch(const Tile& t) {
-    return t.ldc * static_cast<int64_t>(sizeof(T));
+    return t.c.ld * static_cast<int64_t>(sizeof(T));
   }
   PROA_INLINE static void fetch(const Tile& t) {
-    const char* c = static_cast<const char*>(t.c);
+    const char* c = static_cast<const char*>(t.c.data);
     const int64_t step = pitch(t);
     for (int i = 0; i < kRows; ++i) c = fetch_row(c, step);
   }
@@ -58,20 +58,20 @@ struct Accumulators {
       for (int j = 0; j < kVecs; ++j) acc[i][j] = Arith::multiply_add(acc[i][j], unit(i), bv[j]);
   }
   PROA_INLINE void finish(const Tile& t) {
-    T* c = static_cast<T*>(t.c);
-    const int64_t last = t.last;
+    T* c = static_cast<T*>(t.c.data);
+    const int64_t last = t.c.last;
     if (t.accumulate) {
       const T* from = c;
 #pragma GCC unroll 16
       for (int i = 0; i < kRows; ++i) {
-        if (i >= kRows - 1 && i >= t.count) break;
+        if (i >= kRows - 1 && i >= t.c.count) break;
 #pragma GCC unroll 2
         for (int j = 0; j < kVecs; ++j, from += kWidth)
           acc[i][j] += j < kVecs - 1 || last == kWidth ? load_as<V>(from) : load_n(from, last);
-        from += t.ldc - kVecs * kWidth;
+        from += t.c.ld - kVecs * kWidth;
       }
     }
-    if (t.relu) {
+    if (t.epilogue.relu) {
 #pragma GCC unroll 16
       for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 2
@@ -79,7 +79,7 @@ struct Accumulators {
     }
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
-      if (i >= kRows - 1 && i >= t.count) return;
+      if (i >= kRows - 1 && i >= t.c.count) return;
 #pragma GCC unroll 2
       for (int j = 0; j < kVecs; ++j, c += kWidth) {
         if (j < kVecs - 1 || last == kWidth)
@@ -87,7 +87,7 @@ struct Accumulators {
         else
           store_n(c, acc[i][j], last);
       }
-      c += t.ldc - kVecs * kWidth;
+      c += t.c.ld - kVecs * kWidth;
     }
   }
 };
@@ -99,15 +99,15 @@ PROA_INLINE void finish_with(const Tiled& tile, const Tile& t, const TileEnd& en
   const VF low = splat(end.low), high = splat(end.high);
 #pragma GCC unroll 2
   for (int j = 0; j < vecs; ++j) {
-    const int64_t some = j < vecs - 1 ? kLanes : t.last, at = j * kLanes;
+    const int64_t some = j < vecs - 1 ? kLanes : t.c.last, at = j * kLanes;
     auto take = [&](const float* p) {
       return some == kLanes ? load(p + at) : load_n(p + at, some);
     };
     const VF center = take(end.center), factor = take(end.factor), shift = take(end.shift);
-    float* c = static_cast<float*>(t.c) + at;
+    float* c = static_cast<float*>(t.c.data) + at;
 #pragma GCC unroll 16
-    for (int i = 0; i < rows; ++i, c += t.ldc) {
-      if (i >= rows - 1 && i >= t.count) break;
+    for (int i = 0; i < rows; ++i, c += t.c.ld) {
+      if (i >= rows - 1 && i >= t.c.count) break;
       const VF y = normalised<VF>(tile.acc[i][j], center, factor, shift);
       const VF done = min(high, max(low, y));
       if (some == kLanes)
@@ -121,19 +121,19 @@ PROA_INLINE void finish_with(const Tiled& tile, const Tile& t, const TileEnd& en
 /// Stores a tile as its `narrow` says.
 template <class Arith, bool kAdds, class Tiled>
 PROA_INLINE void finish_narrow(const Tiled& tile, const Tile& t, int rows, int vecs) {
-  const NarrowEnd& end = *t.narrow;
+  const NarrowEnd& end = *t.epilogue.narrow;
   const VF low = splat(end.low), high = splat(end.high);
   const BF16* from = end.residual;
   uint16_t* to = end.out;
-  const int64_t count = (vecs - 1) * kLanes + t.last;
+  const int64_t count = (vecs - 1) * kLanes + t.c.last;
   const auto some = static_cast<uint32_t>((uint64_t{1} << count) - 1);
 #pragma GCC unroll 16
   for (int i = 0; i < rows; ++i, to += end.ld) {
-    if (i >= rows - 1 && i >= t.count) return;
+    if (i >= rows - 1 && i >= t.c.count) return;
     VF first = tile.acc[i][0], second = vecs == 1 ? VF{} : tile.acc[i][vecs - 1];
     if (kAdds) {
-      first += Arith::load_some(from, vecs > 1 ? kLanes : t.last);
-      if (vecs > 1) second += Arith::load_some(from + kLanes, t.last);
+      first += Arith::load_some(from, vecs > 1 ? kLanes : t.c.last);
+      if (vecs > 1) second += Arith::load_some(from + kLanes, t.c.last);
       from += end.residual_ld;
     }
     first = min(high, max(low, first));
@@ -146,8 +146,8 @@ PROA_INLINE void finish_narrow(const Tiled& tile, const Tile& t, int rows, int v
 template <class Arith, class Tiled>
 PROA_INLINE void finish_tile(Tiled* tile, const Tile& t, int rows, int vecs) {
   if constexpr (kNarrows<Arith>) {
-    if (t.narrow != nullptr) {
-      if (t.narrow->residual != nullptr) return finish_narrow<Arith, true>(*tile, t, rows, vecs);
+    if (t.epilogue.narrow != nullptr) {
+      if (t.epilogue.narrow->residual != nullptr) return finish_narrow<Arith, true>(*tile, t, rows, vecs);
       return finish_narrow<Arith, false>(*tile, t, rows, vecs);
     }
   }
@@ -170,9 +170,9 @@ PROA_INLINE void run_packed_tile(const Tile& t, Prefetch meanwhile) {
   constexpr bool kFetches = kRows * 2 > kTileRows;  // short tiles have no spare issue slots
   Accumulators<Arith, kRows, kVecs> tile;
   tile.start(t);
-  const T* a = static_cast<const T*>(t.a);
-  const T* b = static_cast<const T*>(t.b);
-  const int64_t lda = t.lda, ldb = t.ldb;
+  const T* a = static_cast<const T*>(t.a.data);
+  const T* b = static_cast<const T*>(t.b.data);
+  const int64_t lda = t.a.ld, ldb = t.b.ld;
   if (kSmallBuild) {
     tile.fetch(t);
     for (int64_t k = t.k; k > 0; --k) {
@@ -183,7 +183,7 @@ PROA_INLINE void run_packed_tile(const Tile& t, Prefetch meanwhile) {
     return finish_tile<Arith>(&tile, t, kRows, kVecs);
   }
   const int64_t pitch = tile.pitch(t);
-  const char* c = static_cast<const char*>(t.c);
+  const char* c = static_cast<const char*>(t.c.data);
   int rows = kRows;  // of c, still to be prefetched
   int64_t some = t.k - kStepsPerFetch * kRows - kStepsAfterFetch;
   if (some < 0) {
@@ -219,7 +219,7 @@ template <class Arith, int kRows, int kVecs>
 void run_tile(const Tile& t, const PackedRows&) {
   if constexpr (!kSmallBuild && kRows * 2 > kTileRows && kVecs == kTileVecs) {
     // Without anything to prefetch, the same line of b again and again.
-    const void* from = t.prefetch.from != nullptr ? t.prefetch.from : t.b;
+    const void* from = t.prefetch.from != nullptr ? t.prefetch.from : t.b.data;
     run_packed_tile<Arith, kRows, kVecs>(t, PrefetchStream{from, t.prefetch.bytes});
   } else {
     run_packed_tile<Arith, kRows, kVecs>(t, NoPrefetch{});
@@ -239,8 +239,8 @@ struct PrefetchRows {
 };
 template <class Arith, int kRows, int kVecs>
 void run_tile(const Tile& t, const UncachedRows&) {
-  const int64_t pitch = t.ldb * static_cast<int64_t>(sizeof(typename Arith::Scalar));
-  const PrefetchRows rows = {static_cast<const char*>(t.b) + kRowsAhead * pitch, pitch};
+  const int64_t pitch = t.b.ld * static_cast<int64_t>(sizeof(typename Arith::Scalar));
+  const PrefetchRows rows = {static_cast<const char*>(t.b.data) + kRowsAhead * pitch, pitch};
   run_packed_tile<Arith, kRows, kVecs>(t, rows);
 }
 
@@ -255,11 +255,11 @@ void run_row(const Tile& t, int64_t panel) {
     sums[p].start(part);
     if (t.init != nullptr) part.init = static_cast<const T*>(part.init) + kTileVecs * kWidth;
   }
-  const T* a = static_cast<const T*>(t.a);
+  const T* a = static_cast<const T*>(t.a.data);
   const T* b[kRowPanels];
 #pragma GCC unroll 4
   for (int p = 0; p < kRowPanels; ++p)
-    b[p] = reinterpret_cast<const T*>(static_cast<const uint8_t*>(t.b) + p * panel);
+    b[p] = reinterpret_cast<const T*>(static_cast<const uint8_t*>(t.b.data) + p * panel);
   for (int64_t k = 0; k < t.k; ++k)
 #pragma GCC unroll 4
     for (int p = 0; p < kRowPanels; ++p)
@@ -267,7 +267,7 @@ void run_row(const Tile& t, int64_t panel) {
 #pragma GCC unroll 4
   for (int p = 0; p < kRowPanels; ++p) {
     sums[p].finish(part);
-    part.c = static_cast<T*>(part.c) + kTileVecs * kWidth;
+    part.c.data = static_cast<T*>(part.c.data) + kTileVecs * kWidth;
   }
 }
 
@@ -279,10 +279,10 @@ void run_and_pack_b(const Tile& t, void* packed) {
   Accumulators<Arith, kTileRows, kTileVecs> tile;
   tile.start(t);
   tile.fetch(t);
-  const T* a = static_cast<const T*>(t.a);
-  const T* b = static_cast<const T*>(t.b);
+  const T* a = static_cast<const T*>(t.a.data);
+  const T* b = static_cast<const T*>(t.b.data);
   T* to = static_cast<T*>(packed);
-  const int64_t lda = t.lda, ldb = t.ldb, ahead = kRowsAhead * ldb;
+  const int64_t lda = t.a.ld, ldb = t.b.ld, ahead = kRowsAhead * ldb;
   for (int64_t k = t.k; k > 0; --k) {
 #pragma GCC unroll 2
     for (int j = 0; j < kTileVecs; ++j) {
@@ -304,15 +304,16 @@ PROA_INLINE void sum_patches(const Tile& t, const Patches& w,
                              Accumulators<Arith, kRows, kVecs>* tile) {
   using T = typename Arith::Scalar;
   tile->start(t);
-  const T* b = static_cast<const T*>(t.b);
-  const int64_t ldb = t.ldb;
-  const char* ahead = static_cast<const char*>(t.prefetch.from != nullptr ? t.prefetch.from : t.a);
+  const T* b = static_cast<const T*>(t.b.data);
+  const int64_t ldb = t.b.ld;
+  const char* ahead =
+      static_cast<const char*>(t.prefetch.from != nullptr ? t.prefetch.from : t.a.data);
   RowUnits<Arith, kRows, kSmallBuild> rows(w.row);
   // Tall tiles are unrolled by two steps, which frees issue slots for the multiply-adds.
   constexpr int kSteps = !kSmallBuild && kRows * 2 > kTileRows && kVecs == kTileVecs ? 2 : 1;
   for (int64_t p = 0; p < w.taps_h; ++p)
     for (int64_t q = 0; q < w.taps_w; ++q) {
-      rows.start(static_cast<const uint8_t*>(t.a) + p * w.tap_h + q * w.tap_w);
+      rows.start(static_cast<const uint8_t*>(t.a.data) + p * w.tap_h + q * w.tap_w);
       int64_t k = t.k;
       if (k % kSteps != 0) {
         tile->step(b, [&](int i) { return rows.at(i, 0); });
@@ -339,7 +340,7 @@ void run_tile(const Tile& t, const Patches& w) {
   tile.fetch(t);
   sum_patches(t, w, &tile);
   if constexpr (kTakesEnds<Arith>) {
-    if (t.end != nullptr) return finish_with(tile, t, *t.end, kRows, kVecs);
+    if (t.epilogue.norm != nullptr) return finish_with(tile, t, *t.epilogue.norm, kRows, kVecs);
   }
   finish_tile<Arith>(&tile, t, kRows, kVecs);
 }
