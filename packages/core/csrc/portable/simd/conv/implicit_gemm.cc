@@ -104,7 +104,7 @@ struct Position {
 void run_int8_tile(const Gemm& g, int height, int vecs, const Tile& t, const Patches& patches,
                    int64_t row, int64_t col, int cols) {
   Int8TileEnd end = {*g.out.int8, row, col};
-  g.micro->run_ended(height, vecs, t, patches, &end);
+  g.micro->ended.run(height, vecs, t, patches, &end);
   // A tile may have as many rows as `left` has bits.
   for (int i = 0; i < t.c.count && PROA_UNLIKELY(end.left >> i != 0); ++i)
     if ((end.left >> i & 1) != 0)
@@ -179,7 +179,7 @@ void run_tile_at(const PatchGemm& p, const Tiling& cut, const Position& at, int6
     t.epilogue.norm = &end;
   }
   if constexpr (kEstimates) {
-    if (g.out.int8 != nullptr && g.micro->takes_ends(height))
+    if (g.out.int8 != nullptr && g.micro->ended.takes(height))
       return run_int8_tile(g, height, vecs, t, patches, row, col, cols);
   }
   NarrowEnd narrow;

@@ -107,13 +107,13 @@ PackB choose_pack_b(const Gemm& g, const Blocking& c) {
   if (g.b.direct == nullptr) return PackB::kBlock;
   const int64_t step = g.b.step * g.micro->size, bytes = step * c.kc;
   // So few panels of a use b that packing would take longer than reading uncached memory.
-  const bool uncached = g.micro->run_uncached != nullptr;
+  const bool uncached = g.micro->variants.run_uncached != nullptr;
   if (uncached && (c.panels <= 2 || (few_a && bytes <= caches().uncached_b)))
     return PackB::kUncached;
   // It fits into the second-level cache.
   if (bytes <= caches().packed_b && g.n <= c.nc && step % (kAliasBytes / 2) != 0)
     return uncached && few_a ? PackB::kUncached : PackB::kInPlace;
-  const bool fused = !few_a && c.mr == kTileRows && g.micro->run_and_pack_b != nullptr;
+  const bool fused = !few_a && c.mr == kTileRows && g.micro->variants.run_and_pack_b != nullptr;
   return fused ? PackB::kFirstTile : PackB::kBlock;
 }
 
@@ -204,7 +204,7 @@ void run_row_at(const Block& s, const Panel& panel, int64_t col) {
   t.b.data = s.b + (col - s.col) * s.k * size;
   t.c = {spare, 0, 1, g.micro->lanes};
   set_place(s, 0, col, &t);
-  g.micro->run_row(t, nr * s.k * size);
+  g.micro->variants.run_row(t, nr * s.k * size);
   if (g.out.epilogue == nullptr || s.k0 + s.k < g.k) return;
   for (int p = 0; p < kRowPanels; ++p)
     g.out.epilogue(g.out.epilogue_ctx, static_cast<uint8_t*>(t.c.data) + p * nr * size, t.c.ld, 0,
@@ -238,10 +238,10 @@ void run_tile_at(const Block& s, const Panel& panel, int64_t col, AmxState* amx,
       t.epilogue.narrow = &narrow;
   }
   if (kHasUnpackedPaths && to != nullptr) {
-    micro.run_and_pack_b(t, to);
+    micro.variants.run_and_pack_b(t, to);
   } else if (kHasUnpackedPaths && panel.pitch == 0 && s.strategy.b == PackB::kUncached &&
              row == 0 && full) {
-    micro.run_uncached(height, t);
+    micro.variants.run_uncached(height, t);
   } else if (panel.pitch == 0) {
     if (!kSmallBuild && s.strategy.b == PackB::kPrepacked) set_prefetch(s, panel, col, &t);
     micro.run(height, vecs, t);
@@ -294,7 +294,7 @@ void run_panels(const Block& s, int64_t first, int64_t last, int64_t begin, int6
   for (int64_t i = first; i < last; ++i) {
     const Panel p = load_panel(s, i, buffer);
     if (kHasUnpackedPaths && s.g.m == 1 && s.strategy.b == PackB::kPrepacked &&
-        s.g.micro->run_row != nullptr) {
+        s.g.micro->variants.run_row != nullptr) {
       const int64_t group = kRowPanels * s.blocking.nr;
       for (; begin + group <= end; begin += group) run_row_at(s, p, begin);
     }

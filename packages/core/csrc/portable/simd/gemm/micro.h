@@ -124,6 +124,25 @@ struct Tile {
   AmxState* amx = nullptr;  // of kMicroAmx*
 };
 
+/// Other forms of Micro::run(), each nullptr if there is no such kernel.
+struct MicroVariants {
+  /// For a full tile, with b read in place and also written to `packed`, its rows contiguous.
+  void (*run_and_pack_b)(const Tile&, void* packed) = nullptr;
+  /// Two vectors wide, for rows of b in different pages and not in cache.
+  void (*run_uncached)(int rows, const Tile&) = nullptr;
+  /// For one row and kRowPanels full panels of b, `panel` bytes apart: more sums at a time than a
+  /// tile of one row has, which waits for each addition.
+  void (*run_row)(const Tile&, int64_t panel) = nullptr;
+};
+
+/// As Micro::run_patches(), and ends the tile (int8_end.h), of more than `min_rows` rows; nullptr
+/// if there is no such kernel.
+struct MicroEnded {
+  void (*run)(int rows, int vecs, const Tile&, const Patches&, Int8TileEnd*) = nullptr;
+  int min_rows = 0;
+  bool takes(int height) const { return run != nullptr && height > min_rows; }
+};
+
 /// The micro-kernels of one element type.
 struct Micro {
   int size;                                      // bytes of a unit and of an accumulator
@@ -133,21 +152,10 @@ struct Micro {
   void (*run)(int rows, int vecs, const Tile&);  // rows as from height, vecs 1 or 2
   /// The same with a read as patches. Either is nullptr if there is no such kernel.
   void (*run_patches)(int rows, int vecs, const Tile&, const Patches&);
-  /// As run, for a full tile, with b read in place and also written to `packed`, its
-  /// rows contiguous. May be nullptr too.
-  void (*run_and_pack_b)(const Tile&, void* packed);
-  /// As run, two vectors wide, for rows of b in different pages and not in cache. May be
-  /// nullptr.
-  void (*run_uncached)(int rows, const Tile&);
-  /// As run, for one row and kRowPanels full panels of b, `panel` bytes apart: more sums at a time
-  /// than a tile of one row has, which waits for each addition. May be nullptr.
-  void (*run_row)(const Tile&, int64_t panel) = nullptr;
+  MicroVariants variants = {};
+  MicroEnded ended = {};
   bool narrows = false;  // run and run_patches take TileEpilogue::narrow
   int rows = kTileRows;  // of a full tile
-  /// As run_patches, and ends the tile (int8_end.h): of tiles of more than `min_ended` rows.
-  void (*run_ended)(int rows, int vecs, const Tile&, const Patches&, Int8TileEnd*) = nullptr;
-  int min_ended = 0;
-  bool takes_ends(int height) const { return run_ended != nullptr && height > min_ended; }
 
   int height(int64_t count) const { return tile_rows(count, rows); }
   /// True if a is taken as rows, one after the other, and not by steps of k: run_patches alone.

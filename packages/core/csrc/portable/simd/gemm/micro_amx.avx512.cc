@@ -379,16 +379,16 @@ void run_int8_ended(int, int vecs, const Tile& t, const Patches& w, Int8TileEnd*
 
 template <class Unit>
 constexpr Micro bf16_micro() {
-  Micro m = {4, kLanes, 2, kFloatSteps, nullptr, run_bf16<Unit>, nullptr, nullptr};
+  Micro m = {4, kLanes, 2, kFloatSteps, nullptr, run_bf16<Unit>};
   m.narrows = true;
   m.rows = kAmxRows;
   return m;
 }
 template <class Unit>
 constexpr Micro int8_micro() {
-  Micro m = {4, kLanes, kInt8Steps, kInt8Units, nullptr, run_int8<Unit>, nullptr, nullptr};
+  Micro m = {4, kLanes, kInt8Steps, kInt8Units, nullptr, run_int8<Unit>};
   m.rows = kAmxRows;
-  m.run_ended = run_int8_ended<Unit>;
+  m.ended.run = run_int8_ended<Unit>;
   return m;
 }
 

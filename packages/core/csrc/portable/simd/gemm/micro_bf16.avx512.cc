@@ -52,8 +52,7 @@ namespace {
 
 template <class Arith>
 constexpr Micro micro() {
-  return {4,       kLanes,  2,       kFloatSteps, run_any<Arith>, run_any_patches<Arith>,
-          nullptr, nullptr, nullptr, true};
+  return {4, kLanes, 2, kFloatSteps, run_any<Arith>, run_any_patches<Arith>, {}, {}, true};
 }
 
 }  // namespace

@@ -34,16 +34,15 @@ const Micro kMicroF32 = {4,
                          kFloatSteps,
                          run_any<FloatArith<float>>,
                          run_any_patches<FloatArith<float>>,
-                         computes(DType::kF64) ? run_and_pack_b<FloatArith<float>> : nullptr,
-                         computes(DType::kF64) ? run_uncached<FloatArith<float>> : nullptr,
-                         computes(DType::kF64) ? run_row<FloatArith<float>> : nullptr};
+                         {computes(DType::kF64) ? run_and_pack_b<FloatArith<float>> : nullptr,
+                          computes(DType::kF64) ? run_uncached<FloatArith<float>> : nullptr,
+                          computes(DType::kF64) ? run_row<FloatArith<float>> : nullptr}};
 const Micro kMicroF64 = {8,
                          kLanesOf<double>,
                          1,
                          kDoubleSteps,
                          run_any<FloatArith<double>>,
                          nullptr,
-                         run_and_pack_b<FloatArith<double>>,
-                         nullptr};
+                         {run_and_pack_b<FloatArith<double>>}};
 
 }  // namespace proa::PROA_ISA

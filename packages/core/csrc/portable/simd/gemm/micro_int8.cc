@@ -55,10 +55,9 @@ void run_ended(int rows, int vecs, const Tile& t, const Patches& w, Int8TileEnd*
 }
 
 constexpr Micro int8_micro() {
-  Micro m = {4,       kLanes, kInt8Steps, kInt8Units, nullptr, run_any_patches<Int8Arith>,
-             nullptr, nullptr};
-  if (kEstimates) m.run_ended = run_ended;
-  m.min_ended = kMinEnded;
+  Micro m = {4, kLanes, kInt8Steps, kInt8Units, nullptr, run_any_patches<Int8Arith>};
+  if (kEstimates) m.ended.run = run_ended;
+  m.ended.min_rows = kMinEnded;
   return m;
 }
 
