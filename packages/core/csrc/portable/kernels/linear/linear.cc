@@ -13,9 +13,9 @@ Product weights(const Call& c) {
   p.dtype = w.dtype;
   p.k = w.shape[0];
   p.n = w.shape[1];
-  p.b = w.data;
-  p.b_steps = axis(w, 0);
-  p.b_stride = w.shape[1] == 1 ? 1 : w.stride[1];
+  p.b.data = w.data;
+  p.b.steps = axis(w, 0);
+  p.b.stride = w.shape[1] == 1 ? 1 : w.stride[1];
   return p;
 }
 
@@ -30,10 +30,10 @@ Product product_of(const Call& c, const View* residual, int64_t act) {
   Product p = weights(c);
   p.m = 1;
   for (int d = 0; d + 1 < x.rank; ++d) p.m *= x.shape[d];
-  p.a = x.data;
-  p.a_rows = coalesce_axes(x, 0, x.rank - 1);
-  p.a_steps = axis(x, x.rank - 1);
-  p.packed = c.packed;
+  p.a.data = x.data;
+  p.a.rows = coalesce_axes(x, 0, x.rank - 1);
+  p.a.steps = axis(x, x.rank - 1);
+  p.b.packed = c.packed;
   if (c.n_in > 2 && c.in[2].given()) p.bias = &c.in[2];
   p.end.out = matrix_ref(y);
   p.end.act = static_cast<Act>(act);
@@ -85,12 +85,12 @@ Product weight_gradient(const Call& c) {
   p.n = dy.shape[dy.rank - 1];
   p.k = 1;
   for (int d = 0; d + 1 < x.rank; ++d) p.k *= x.shape[d];
-  p.a = x.data;
-  p.a_rows = axis(x, x.rank - 1);
-  p.a_steps = coalesce_axes(x, 0, x.rank - 1);
-  p.b = dy.data;
-  p.b_steps = coalesce_axes(dy, 0, dy.rank - 1);
-  p.b_stride = p.n == 1 ? 1 : dy.stride[dy.rank - 1];
+  p.a.data = x.data;
+  p.a.rows = axis(x, x.rank - 1);
+  p.a.steps = coalesce_axes(x, 0, x.rank - 1);
+  p.b.data = dy.data;
+  p.b.steps = coalesce_axes(dy, 0, dy.rank - 1);
+  p.b.stride = p.n == 1 ? 1 : dy.stride[dy.rank - 1];
   p.end.out = matrix_ref(c.out[0]);
   return p;
 }

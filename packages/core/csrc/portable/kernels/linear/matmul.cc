@@ -14,9 +14,9 @@ void set_y(Product* p, const View& y) {
   p->dtype = y.dtype;
   p->k = y.shape[y.rank - 2];
   p->n = y.shape[y.rank - 1];
-  p->b = y.data;
-  p->b_steps = coalesce_axes(y, y.rank - 2, y.rank - 1);
-  p->b_stride = p->n == 1 ? 1 : y.stride[y.rank - 1];
+  p->b.data = y.data;
+  p->b.steps = coalesce_axes(y, y.rank - 2, y.rank - 1);
+  p->b.stride = p->n == 1 ? 1 : y.stride[y.rank - 1];
 }
 
 /// The product of one pair of matrices, or of all of x with the one matrix y.
@@ -27,12 +27,12 @@ Product product_of(const Call& c, bool folded) {
   const int first = folded ? 0 : x.rank - 2, first_z = folded ? 0 : z.rank - 2;
   p.m = 1;
   for (int d = first; d + 1 < x.rank; ++d) p.m *= x.shape[d];
-  p.a = x.data;
-  p.a_rows = coalesce_axes(x, first, x.rank - 1);
-  p.a_steps = coalesce_axes(x, x.rank - 1, x.rank);
+  p.a.data = x.data;
+  p.a.rows = coalesce_axes(x, first, x.rank - 1);
+  p.a.steps = coalesce_axes(x, x.rank - 1, x.rank);
   p.end.out = {z.data, z.dtype, coalesce_axes(z, first_z, z.rank - 1),
                p.n == 1 ? 1 : z.stride[z.rank - 1]};
-  if (folded) p.packed = c.packed;
+  if (folded) p.b.packed = c.packed;
   return p;
 }
 
@@ -79,8 +79,8 @@ void multiply_batch(const Call& c) {
     Product one = p;
     BatchIterator batch_item(batch, begin);
     for (int64_t i = begin; i < end; ++i, batch_item.next()) {
-      one.a = shifted(p.a, batch_item.offset[0], p.dtype);
-      one.b = shifted(p.b, batch_item.offset[1], p.dtype);
+      one.a.data = shifted(p.a.data, batch_item.offset[0], p.dtype);
+      one.b.data = shifted(p.b.data, batch_item.offset[1], p.dtype);
       one.end.out.data =
           const_cast<void*>(shifted(p.end.out.data, batch_item.offset[2], p.end.out.dtype));
       multiply(serial, one, static_cast<uint8_t*>(c.scratch) + static_cast<size_t>(slot) * bytes);

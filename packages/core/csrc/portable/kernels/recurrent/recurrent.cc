@@ -23,9 +23,9 @@ Product weight_of(const View& w) {
   p.dtype = w.dtype;
   p.n = w.shape[0];
   p.k = w.shape[1];
-  p.b = w.data;
-  p.b_steps = lines(p.k, w.stride[1]);
-  p.b_stride = stride_of(w, 0);
+  p.b.data = w.data;
+  p.b.steps = lines(p.k, w.stride[1]);
+  p.b.stride = stride_of(w, 0);
   return p;
 }
 
@@ -36,13 +36,13 @@ Product product_of(const Call& c, const CellSizes& s, const Work<C>& work) {
   p.m = s.batch;
   p.n = s.gates;
   p.k = s.hidden;
-  p.a = work.pairs ? static_cast<const void*>(work.narrowed) : work.h;
-  p.a_rows = lines(s.batch, s.hidden);
-  p.a_steps = lines(s.hidden, 1);
-  p.b_steps = lines(s.hidden, s.gates);
-  p.packed = c.packed != nullptr ? c.packed : work.packed;
+  p.a.data = work.pairs ? static_cast<const void*>(work.narrowed) : work.h;
+  p.a.rows = lines(s.batch, s.hidden);
+  p.a.steps = lines(s.hidden, 1);
+  p.b.steps = lines(s.hidden, s.gates);
+  p.b.packed = c.packed != nullptr ? c.packed : work.packed;
   // While scratch is being counted there is no memory yet; what counts is that there will be.
-  if (p.packed == nullptr) p.packed = &c;
+  if (p.b.packed == nullptr) p.b.packed = &c;
   p.bias = optional_input(c, 4);
   p.end.out = rows_in(work.gates, s.batch, s.gates);
   return p;

@@ -45,9 +45,9 @@ Product weight_of(const CellSizes& s, const View& w) {
   p.dtype = w.dtype;
   p.n = s.hidden;
   p.k = s.gates;
-  p.b = w.data;
-  p.b_steps = lines(s.gates, w.stride[0]);
-  p.b_stride = stride_of(w, 1);
+  p.b.data = w.data;
+  p.b.steps = lines(s.gates, w.stride[0]);
+  p.b.stride = stride_of(w, 1);
   return p;
 }
 
@@ -60,11 +60,12 @@ Product step_product(const CellSizes& s, const Work<C>& work, int64_t t) {
   p.m = s.batch;
   p.n = s.hidden;
   p.k = s.gates;
-  p.a = work.pairs ? static_cast<const void*>(work.narrow_dgates + first) : work.dgates + first;
-  p.a_rows = lines(s.batch, s.gates);
-  p.a_steps = lines(s.gates, 1);
-  p.b_steps = lines(s.gates, s.hidden);
-  p.packed = work.packed == nullptr ? static_cast<const void*>(&s) : work.packed;
+  p.a.data =
+      work.pairs ? static_cast<const void*>(work.narrow_dgates + first) : work.dgates + first;
+  p.a.rows = lines(s.batch, s.gates);
+  p.a.steps = lines(s.gates, 1);
+  p.b.steps = lines(s.gates, s.hidden);
+  p.b.packed = work.packed == nullptr ? static_cast<const void*>(&s) : work.packed;
   p.end.out = rows_in(work.dh, s.batch, s.hidden);
   p.end.residual = rows_in(work.pass, s.batch, s.hidden);
   return p;
@@ -78,11 +79,11 @@ Product weight_product(const CellSizes& s, const Work<C>& work, const View& dw) 
   p.m = s.gates;
   p.n = s.hidden;
   p.k = s.time * s.batch;
-  p.a = work.pairs ? static_cast<const void*>(work.narrow_dgates) : work.dgates;
-  p.a_rows = lines(s.gates, 1);
-  p.a_steps = lines(p.k, s.gates);
-  p.b = work.pairs ? static_cast<const void*>(work.narrow_previous) : work.previous;
-  p.b_steps = lines(p.k, s.hidden);
+  p.a.data = work.pairs ? static_cast<const void*>(work.narrow_dgates) : work.dgates;
+  p.a.rows = lines(s.gates, 1);
+  p.a.steps = lines(p.k, s.gates);
+  p.b.data = work.pairs ? static_cast<const void*>(work.narrow_previous) : work.previous;
+  p.b.steps = lines(p.k, s.hidden);
   p.end.out = {dw.data, dw.dtype, lines(s.gates, dw.stride[0]), stride_of(dw, 1)};
   return p;
 }

@@ -76,16 +76,16 @@ bool writes_straight(const Product& p) { return p.end.out.stride == 1 && p.end.o
 template <class T>
 void run(const Call& call, const Product& p, void* scratch) {
   const Micro& micro = parts_micro(p);
-  const Pairs a = {p.a, p.a_rows, p.a_steps.step()};
-  const bool transposed = p.b_stride != 1 && p.b_steps.step() == 1;
+  const Pairs a = {p.a.data, p.a.rows, p.a.steps.step()};
+  const bool transposed = p.b.stride != 1 && p.b.steps.step() == 1;
   CoalescedAxes columns;
-  columns.add(p.n, p.b_stride);
-  const Pairs b = {p.b, transposed ? columns : p.b_steps, transposed ? 1 : p.b_stride};
+  columns.add(p.n, p.b.stride);
+  const Pairs b = {p.b.data, transposed ? columns : p.b.steps, transposed ? 1 : p.b.stride};
   Gemm g = {&micro, p.m, 2 * p.n, 2 * p.k, {&a, read_a<T>, false}, {&b, read_rows<T>, true}};
   if (transposed) g.b = {&b, read_columns<T>, false};
-  if (p.a_steps.step() == 1 && p.a_rows.uniform()) {
-    g.a.direct = p.a;
-    g.a.step = 2 * p.a_rows.step();
+  if (p.a.steps.step() == 1 && p.a.rows.uniform()) {
+    g.a.direct = p.a.data;
+    g.a.step = 2 * p.a.rows.step();
   }
   if (writes_straight(p)) {
     g.out.c = p.end.out.data;

@@ -39,15 +39,15 @@ SumOrder sum_order(const Product& p) {
 
 /// A build without doubles is one for models, whose weights are prepacked: it leaves this out.
 bool is_small_m(const Product& p) {
-  return computes(DType::kF64) && p.packed == nullptr && p.m <= small_m_limit(p.dtype, p.n) &&
-         p.n > 1 && p.b_stride == 1 && p.b_steps.uniform() && p.b_steps.step() != 1;
+  return computes(DType::kF64) && p.b.packed == nullptr && p.m <= small_m_limit(p.dtype, p.n) &&
+         p.n > 1 && p.b.stride == 1 && p.b.steps.uniform() && p.b.steps.step() != 1;
 }
 
 bool is_small_m_transposed(const Product& p) {
-  return kHasAvx512 && computes(DType::kF64) && p.packed == nullptr &&
+  return kHasAvx512 && computes(DType::kF64) && p.b.packed == nullptr &&
          p.m <= kSmallMTransposedRows && p.dtype != DType::kF64 &&
          sum_order(p) != SumOrder::kTiles && p.n >= kLanes && p.k >= kLanes &&
-         p.b_steps.rank == 1 && p.b_steps.step() == 1;
+         p.b.steps.rank == 1 && p.b.steps.step() == 1;
 }
 
 /// True if computing the transposed result, b^T a^T, is faster: rows of b are then read in place
@@ -55,10 +55,10 @@ bool is_small_m_transposed(const Product& p) {
 /// large compared with the cost of transposing the result, and the result fits into the L2 cache.
 bool is_swapped(const Product& p) {
   constexpr int64_t kMaxRows = 2 * kTileVecs * kLanes;  // two panels
-  if (!kHasAvx512 || !computes(DType::kF64) || p.packed != nullptr || p.dtype != DType::kF32)
+  if (!kHasAvx512 || !computes(DType::kF64) || p.b.packed != nullptr || p.dtype != DType::kF32)
     return false;
   return p.m <= kMaxRows && p.n >= 2 * p.m && p.k >= 3 * p.m && p.m * p.n <= kSwappedSums &&
-         p.b_steps.rank == 1 && p.b_steps.step() == 1 && p.b_stride * 4 % kAliasBytes != 0 &&
+         p.b.steps.rank == 1 && p.b.steps.step() == 1 && p.b.stride * 4 % kAliasBytes != 0 &&
          bias_bytes(p) == 0 && p.end.plain() && takes_tiles(p.end.out);
 }
 
@@ -77,7 +77,7 @@ Path choose_path(const Product& p) {
 
 CoalescedAxes b_columns(const Product& p) {
   CoalescedAxes columns;
-  columns.add(p.n, p.b_stride);
+  columns.add(p.n, p.b.stride);
   return columns;
 }
 
@@ -100,7 +100,7 @@ size_t product_scratch(const Product& p) {
       break;
   }
   return bias + gemm_scratch(micro_for(p), p.m, p.n, units(p), takes_tiles(p.end.out),
-                             p.packed != nullptr);
+                             p.b.packed != nullptr);
 }
 
 void multiply(const Call& call, const Product& p, void* scratch) {
@@ -119,20 +119,20 @@ void multiply(const Call& call, const Product& p, void* scratch) {
     rest += bytes;
   }
   set_output(&g.out, &p.end);
-  g.a = matrix_operand(&a, p.a, p.dtype, p.a_rows, p.a_steps);
-  RowMajorB lines = {p.dtype, p.b, p.b_stride, block_of(p), sum_order(p)};
+  g.a = matrix_operand(&a, p.a.data, p.dtype, p.a.rows, p.a.steps);
+  RowMajorB lines = {p.dtype, p.b.data, p.b.stride, block_of(p), sum_order(p)};
   if constexpr (kHasAvx512) {
     if (path == Path::kSmallMTransposed) return multiply_small_m_transposed(call, g, lines, rest);
   }
   if (path == Path::kSmallM) {
-    lines.step = p.b_steps.step();
+    lines.step = p.b.steps.step();
     return multiply_small_m(call, g, lines, rest);
   }
   g.micro = &micro_for(p);
   g.k = units(p);
-  g.a = source_of(p, &a, p.a, p.a_rows, p.a_steps);
-  g.b = source_of(p, &b, p.b, b_columns(p), p.b_steps);
-  g.packed = p.packed;
+  g.a = source_of(p, &a, p.a.data, p.a.rows, p.a.steps);
+  g.b = source_of(p, &b, p.b.data, b_columns(p), p.b.steps);
+  g.packed = p.b.packed;
   gemm(call, g, rest);
 }
 
@@ -142,7 +142,7 @@ size_t product_packed_size(const Product& p) {
 
 void pack_product(const Product& p, void* packed) {
   MatrixOperand b;
-  const PackOperand s = source_of(p, &b, p.b, b_columns(p), p.b_steps);
+  const PackOperand s = source_of(p, &b, p.b.data, b_columns(p), p.b.steps);
   gemm_pack(micro_for(p), s, p.n, units(p), packed);
 }
 

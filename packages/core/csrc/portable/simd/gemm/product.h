@@ -4,15 +4,24 @@
 
 namespace proa::PROA_ISA {
 
+/// The left operand: element (i, p) is data[rows.at(i) + steps.at(p)].
+struct OperandA {
+  const void* data = nullptr;
+  CoalescedAxes rows, steps;
+};
+/// The right operand: element (p, j) is data[steps.at(p) + j * stride].
+struct OperandB {
+  const void* data = nullptr;
+  CoalescedAxes steps;
+  int64_t stride = 1;
+  const void* packed = nullptr;  // what pack_product wrote of it, or nullptr
+};
+
 struct Product {
   DType dtype = DType::kF32;  // of both operands; complex products have no bias, residual or act
   int64_t m = 0, n = 0, k = 0;
-  const void* a = nullptr;  // element (i, p) at a_rows.at(i) + a_steps.at(p)
-  CoalescedAxes a_rows, a_steps;
-  const void* b = nullptr;  // element (p, j) at b_steps.at(p) + j * b_stride
-  CoalescedAxes b_steps;
-  int64_t b_stride = 1;
-  const void* packed = nullptr;
+  OperandA a;
+  OperandB b;
   const View* bias = nullptr;  // n elements; nullptr or not given: none
   FloatEpilogue end;
 };

@@ -41,8 +41,8 @@ size_t swapped_scratch(const Product& p) {
 void multiply_swapped(const Call& call, const Product& p, void* scratch) {
   MatrixOperand a, b;
   Gemm g = {&kMicroF32, p.n, p.m, p.k, {}, {}};
-  g.a = matrix_operand(&a, p.b, p.dtype, b_columns(p), p.b_steps);
-  g.b = matrix_operand(&b, p.a, p.dtype, p.a_rows, p.a_steps);
+  g.a = matrix_operand(&a, p.b.data, p.dtype, b_columns(p), p.b.steps);
+  g.b = matrix_operand(&b, p.a.data, p.dtype, p.a.rows, p.a.steps);
   g.out.epilogue = finish_swapped;
   g.out.epilogue_ctx = &p.end.out;
   gemm(call, g, scratch);

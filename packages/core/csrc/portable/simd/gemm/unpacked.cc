@@ -169,7 +169,7 @@ void run(const UnpackedGemm& s, const PackOperand* transposed) {
 }  // namespace
 
 bool fits_unpacked(const Product& p, int64_t work) {
-  if (p.packed != nullptr || p.m * p.n * p.k > work) return false;
+  if (p.b.packed != nullptr || p.m * p.n * p.k > work) return false;
   if (p.dtype != DType::kF32 && p.dtype != DType::kF64) return false;
   const FloatEpilogue& end = p.end;
   if (end.residual.data != nullptr || end.by_channels() || !takes_tiles(end.out)) return false;
@@ -180,24 +180,24 @@ bool fits_unpacked(const Product& p, int64_t work) {
   if (!kHasMaskedLoads && p.n % (kVecBytes / static_cast<int64_t>(size_of(p.dtype))) != 0)
     return false;
   const Micro& micro = micro_kernel(p.dtype);
-  if (p.k > micro.k_block || !p.a_rows.uniform() || !p.a_steps.uniform() || !p.b_steps.uniform())
+  if (p.k > micro.k_block || !p.a.rows.uniform() || !p.a.steps.uniform() || !p.b.steps.uniform())
     return false;
-  if (p.b_stride != 1) return p.b_steps.step() == 1 && p.k <= kUnpackedTransposedSteps;
-  return p.k * p.b_steps.step() * micro.size <= caches().unpacked_b;
+  if (p.b.stride != 1) return p.b.steps.step() == 1 && p.k <= kUnpackedTransposedSteps;
+  return p.k * p.b.steps.step() * micro.size <= caches().unpacked_b;
 }
 
 UnpackedGemm unpacked_gemm(const Product& p) {
   UnpackedGemm s = {p.m,
                     p.n,
                     p.k,
-                    {p.a, p.a_rows.step(), p.a_steps.step()},
-                    {p.b, p.b_stride, p.b_steps.step()},
+                    {p.a.data, p.a.rows.step(), p.a.steps.step()},
+                    {p.b.data, p.b.stride, p.b.steps.step()},
                     p.end.out.data,
                     p.end.out.rows.step(),
                     nullptr,
                     p.end.act == Act::kRelu,
-                    {p.a, 0},
-                    {p.a, 0}};
+                    {p.a.data, 0},
+                    {p.a.data, 0}};
   if (p.bias != nullptr && p.bias->given()) s.init = p.bias->data;
   return s;
 }
