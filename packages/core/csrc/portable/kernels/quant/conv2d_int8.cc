@@ -173,13 +173,13 @@ void run_groups(const Call& c, const Geometry& g, const PaddedInput& f, const ui
   p.g.micro = &int8_micro_kernel();
   p.g.m = y.shape[0] * y.shape[2] * y.shape[3];
   p.g.n = g.w.outs;
-  p.image = f.image * kSize;
-  p.line = a.stride[0] * f.row * kSize;
-  p.rows = y.shape[2];
-  p.cols = y.shape[3];
-  p.patches = {a.stride[1] * f.pixel * kSize, g.w.taps_h, g.w.runs, a.dilation[0] * f.row * kSize,
-               a.dilation[1] * f.pixel * kSize};
-  p.run = g.w.run_units();
+  p.a.image = f.image * kSize;
+  p.a.line = a.stride[0] * f.row * kSize;
+  p.a.rows = y.shape[2];
+  p.a.cols = y.shape[3];
+  p.a.patches = {a.stride[1] * f.pixel * kSize, g.w.taps_h, g.w.runs, a.dilation[0] * f.row * kSize,
+                 a.dilation[1] * f.pixel * kSize};
+  p.a.run = g.w.run_units();
   p.is_whole = true;
   for (int64_t i = 0; i < g.groups; ++i, packed += int8_packed_size(g.w)) {
     const int64_t first = i * g.w.outs;
@@ -194,12 +194,12 @@ void run_groups(const Call& c, const Geometry& g, const PaddedInput& f, const ui
     p.g.out.int8 = nullptr;
     set_int8_output(&p.g.out, &part, &ends);
     if (p.g.out.int8 != nullptr && ends.out_row == p.g.n) {
-      p.dense_out = ends.out;
-      p.out_row = ends.out_row;
+      p.out.dense = ends.out;
+      p.out.dense_row = ends.out_row;
     }
     p.g.init = packed;
     p.g.packed = int8_panels(g.w, packed);
-    p.a = static_cast<const uint8_t*>(f.data) + i * g.w.depth * kSize;
+    p.a.data = static_cast<const uint8_t*>(f.data) + i * g.w.depth * kSize;
     implicit_gemm(c, p);
   }
 }

@@ -188,11 +188,11 @@ PatchGemm int8_rows_product(const Int8Kernels& w, const void* packed, const void
   p.g.n = w.outs;
   p.g.init = packed;
   p.g.packed = int8_panels(w, packed);
-  p.a = rows;
-  p.rows = 1;
-  p.cols = m;
-  p.patches = {int8_pitch(w.depth) * static_cast<int64_t>(sizeof(Int8Step)), 1, 1, 0, 0};
-  p.run = w.run_units();
+  p.a.data = rows;
+  p.a.rows = 1;
+  p.a.cols = m;
+  p.a.patches = {int8_pitch(w.depth) * static_cast<int64_t>(sizeof(Int8Step)), 1, 1, 0, 0};
+  p.a.run = w.run_units();
   return p;
 }
 

@@ -337,13 +337,13 @@ void run_patches(const Call& call, const Job& s) {
   const Convolution& c = s.c;
   PatchGemm p = {};
   p.g = s.g;
-  p.a = s.input.data;
-  p.image = s.input.image * 4;
-  p.line = c.window.stride_h * s.input.row * 4;
-  p.rows = s.rows;
-  p.cols = c.output.width;
-  p.run = s.run;
-  p.first = s.first * c.output.width;
+  p.a.data = s.input.data;
+  p.a.image = s.input.image * 4;
+  p.a.line = c.window.stride_h * s.input.row * 4;
+  p.a.rows = s.rows;
+  p.a.cols = c.output.width;
+  p.a.run = s.run;
+  p.out.first = s.first * c.output.width;
   p.prefetch = s.prefetch;
   p.is_whole = s.images == c.x.shape[0] && s.rows == c.output.height;
   p.g.micro = &s.micro;
@@ -354,7 +354,7 @@ void run_patches(const Call& call, const Job& s) {
   const MatrixRef& out = c.end.out;
   if (p.g.out.c == nullptr && out.dtype == DType::kF32 && out.stride == 1) {
     // Pixels are evenly spaced at least within a line.
-    p.lines = &out.rows;
+    p.out.lines = &out.rows;
     p.g.out.c = s.out;
     p.g.out.ldc = c.output.width > 1 ? out.rows.at(1) - out.rows.at(0) : 0;
     if (c.end.plain()) p.g.out.epilogue = nullptr;
@@ -362,12 +362,12 @@ void run_patches(const Call& call, const Job& s) {
   const auto element = static_cast<int64_t>(size_of(out.dtype));
   if (p.g.out.c == nullptr && out.stride == 1 && out.rows.uniform() &&
       out.rows.step() == c.channels.out) {
-    p.dense_out = s.out;
-    p.out_row = c.channels.out * element;
+    p.out.dense = s.out;
+    p.out.dense_row = c.channels.out * element;
   }
-  p.patches = {c.window.stride_w * s.input.pixel * 4, c.window.kernel_h,
-               c.window.kernel_w * units_per_pixel(c) / s.run,
-               c.window.dilation_h * s.input.row * 4, c.window.dilation_w * s.input.pixel * 4};
+  p.a.patches = {c.window.stride_w * s.input.pixel * 4, c.window.kernel_h,
+                 c.window.kernel_w * units_per_pixel(c) / s.run,
+                 c.window.dilation_h * s.input.row * 4, c.window.dilation_w * s.input.pixel * 4};
   implicit_gemm(call, p);
 }
 

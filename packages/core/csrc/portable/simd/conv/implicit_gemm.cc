@@ -12,87 +12,109 @@ namespace {
 
 constexpr int64_t kTasks = 8;
 
-struct Tiling {
-  int height;        // patches in a tile, of one line
-  int lines;         // of patches in a tile: 2 where a register of AMX holds all of one
-  int64_t per_line;  // tiles
-  int64_t tiles, panels, width;
-  int64_t chunk, chunks;            // tiles of a task
-  int64_t group, groups;            // panels of a task
-  int64_t panel_strip;              // panels used by a tile in sequence
-  int64_t k;                        // of a window
-  int64_t prefetch, prefetch_step;  // bytes per tile, and per step of k
-  bool prefetches_c;                // prefetch the rows of c that the next tile writes,
-  bool prefetches_b;                // or the next strip of panels
+/// A tile: `height` patches of each of `lines` lines, by `width` columns.
+struct TileSize {
+  int height;
+  int lines;  // 2 where a register of AMX holds all patches of one
+  int64_t width;
 };
 
-/// Chooses what to prefetch: the next rows of c if results are contiguous and more than the input
-/// still to be read, since a tile would otherwise stall on them; else the input.
-void set_prefetch(const PatchGemm& p, Tiling* c) {
-  if (!kSmallBuild && c->prefetches_b) {
-    c->prefetch = c->width * c->k * p.g.micro->size / min(c->chunk, c->tiles);
-    c->prefetch_step = ceil_div(c->prefetch, max(c->k, 1));
-    return;
-  }
-  const bool dense =
-      p.g.out.c != nullptr && p.g.out.ldc == p.g.n && (p.lines == nullptr || p.lines->uniform());
-  const bool in_order = c->panel_strip >= c->panels && c->groups == 1;
-  const int64_t rows = c->height * c->lines;
+/// Tasks: chunks of tiles by groups of panels.
+struct Tasks {
+  int64_t chunk, chunks;  // tiles of a task
+  int64_t group, groups;  // panels of a task
+};
+
+/// What a tile prefetches: the input, the rows of c that the next tile writes, or the next strip of
+/// panels.
+enum class PrefetchSource { kInput, kOutput, kPanels };
+struct PrefetchPlan {
+  PrefetchSource source;
+  int64_t bytes, step;  // of a tile, and of a step of k
+};
+
+struct Tiling {
+  TileSize tile;
+  int64_t per_line, tiles, panels;
+  int64_t k;  // of a window
+  Tasks tasks;
+  int64_t panel_strip;  // panels used by a tile in sequence
+  PrefetchPlan prefetch;
+};
+
+/// The next strip of panels, while the tiles of a task use this one.
+PrefetchPlan prefetch_panels(const PatchGemm& p, const Tiling& c) {
+  const int64_t bytes = c.tile.width * c.k * p.g.micro->size / min(c.tasks.chunk, c.tiles);
+  return {PrefetchSource::kPanels, bytes, ceil_div(bytes, max(c.k, 1))};
+}
+
+/// The next rows of c if results are contiguous and more than the input still to be read, since a
+/// tile would otherwise stall on them; else the input.
+PrefetchPlan prefetch_rows(const PatchGemm& p, const Tiling& c) {
+  const bool dense = p.g.out.c != nullptr && p.g.out.ldc == p.g.n && p.out.evenly_spaced();
+  const bool in_order = c.panel_strip >= c.panels && c.tasks.groups == 1;
+  const int64_t rows = c.tile.height * c.tile.lines;
   int64_t own = dense ? rows * p.g.n * p.g.micro->size : 0;
-  if (p.dense_out != nullptr) own = rows * p.out_row;
+  if (p.out.dense != nullptr) own = rows * p.out.dense_row;
   if (!in_order) own = 0;
-  c->prefetches_c = !kSmallBuild && own > 0 && own >= p.prefetch.bytes / c->tiles;
-  c->prefetch = c->prefetches_c ? own / c->panels : p.prefetch.bytes / (c->tiles * c->panels);
-  c->prefetch_step = c->prefetch / max(c->k, 1);
+  const bool output = !kSmallBuild && own > 0 && own >= p.prefetch.bytes / c.tiles;
+  const int64_t bytes = output ? own / c.panels : p.prefetch.bytes / (c.tiles * c.panels);
+  return {output ? PrefetchSource::kOutput : PrefetchSource::kInput, bytes, bytes / max(c.k, 1)};
 }
 
 /// True if a tile is two lines, which use a panel of weights as often as it is loaded for one.
 bool joins_lines(const PatchGemm& p) {
-  return !kSmallBuild && p.g.micro->takes_rows() && p.cols <= kAmxRows / 2 && p.rows > 1 &&
-         (p.lines == nullptr || p.lines->uniform());
+  return !kSmallBuild && p.g.micro->takes_rows() && p.a.cols <= kAmxRows / 2 && p.a.rows > 1 &&
+         p.out.evenly_spaced();
+}
+
+TileSize tile_size(const PatchGemm& p) {
+  const int64_t cols = p.a.cols, width = kTileVecs * p.g.micro->lanes;
+  if (joins_lines(p)) return {static_cast<int>(cols), 2, width};
+  return {p.g.micro->height(ceil_div(cols, ceil_div(cols, p.g.micro->rows))), 1, width};
 }
 
 Tiling cut(const PatchGemm& p) {
   Tiling c;
-  c.height = p.g.micro->height(ceil_div(p.cols, ceil_div(p.cols, p.g.micro->rows)));
-  c.lines = joins_lines(p) ? 2 : 1;
-  if (c.lines > 1) c.height = static_cast<int>(p.cols);
-  c.per_line = ceil_div(p.cols, c.height);
-  c.tiles = p.g.m / p.cols * c.per_line;
-  if (c.lines > 1) c.tiles = p.g.m / (p.cols * p.rows) * ceil_div(p.rows, c.lines);
-  c.width = kTileVecs * p.g.micro->lanes;
-  c.panels = ceil_div(p.g.n, c.width);
-  c.k = p.patches.taps_h * p.patches.taps_w * p.run;
-  c.panel_strip = max(caches().panel_strip / max(c.k * c.width * 4, 1), 1);
-  const int64_t work = max(c.height * c.lines * c.k * c.width, 1) * c.panels;  // of a tile
-  const int64_t weight = c.panels * c.width * c.k * p.g.micro->size;
+  const TileSize tile = c.tile = tile_size(p);
+  c.per_line = ceil_div(p.a.cols, tile.height);
+  c.tiles = p.g.m / p.a.cols * c.per_line;
+  if (tile.lines > 1) c.tiles = p.g.m / (p.a.cols * p.a.rows) * ceil_div(p.a.rows, tile.lines);
+  c.panels = ceil_div(p.g.n, tile.width);
+  c.k = p.a.patches.taps_h * p.a.patches.taps_w * p.a.run;
+  c.panel_strip = max(caches().panel_strip / max(c.k * tile.width * 4, 1), 1);
+  const int64_t work = max(tile.height * tile.lines * c.k * tile.width, 1) * c.panels;  // of a tile
+  const int64_t weight = c.panels * tile.width * c.k * p.g.micro->size;
+  const bool is_whole = p.is_whole && p.g.micro->takes_rows();
   const bool uncached =
-      !kSmallBuild && weight > (p.is_whole && p.g.micro->takes_rows() ? caches().amx_weight
-                                                                      : caches().uncached_weight);
-  const int64_t bytes = max(c.height * p.patches.row * (p.patches.taps_h + c.lines - 1), 1);
+      !kSmallBuild && weight > (is_whole ? caches().amx_weight : caches().uncached_weight);
+  const int64_t bytes =
+      max(tile.height * p.a.patches.row * (p.a.patches.taps_h + tile.lines - 1), 1);
   const int64_t fit = (uncached ? caches().uncached_chunk : caches().patch_chunk) / bytes;
   const int64_t even =
       uncached ? c.tiles : max(ceil_div(c.tiles, kTasks), ceil_div(kGemmTaskMacs, work));
-  c.chunk = max(min(fit, even), 1);
-  c.chunks = ceil_div(c.tiles, c.chunk);
-  c.groups = c.chunks >= kTasks ? 1 : ceil_div(kTasks, c.chunks);
-  c.groups = max(min(min(c.groups, c.panels), c.chunk * work / kGemmTaskMacs), 1);
-  c.group = ceil_div(c.panels, c.groups);
-  c.prefetches_b = !kSmallBuild && uncached && p.is_whole && p.g.micro->takes_rows();
-  if (!kSmallBuild && c.prefetches_b)
-    c.panel_strip = max(caches().amx_strip / max(c.k * c.width * p.g.micro->size, 1), 1);
-  set_prefetch(p, &c);
+  Tasks& t = c.tasks;
+  t.chunk = max(min(fit, even), 1);
+  t.chunks = ceil_div(c.tiles, t.chunk);
+  t.groups = t.chunks >= kTasks ? 1 : ceil_div(kTasks, t.chunks);
+  t.groups = max(min(min(t.groups, c.panels), t.chunk * work / kGemmTaskMacs), 1);
+  t.group = ceil_div(c.panels, t.groups);
+  if (!kSmallBuild && uncached && is_whole) {
+    c.panel_strip = max(caches().amx_strip / max(c.k * tile.width * p.g.micro->size, 1), 1);
+    c.prefetch = prefetch_panels(p, c);
+  } else {
+    c.prefetch = prefetch_rows(p, c);
+  }
   return c;
 }
 
 /// Merges output lines whose patches are evenly spaced too into one: fewer tiles.
 void merge_lines(PatchGemm* p) {
-  const bool even = p->lines == nullptr || p->lines->uniform();
-  if (!even || p->line != p->cols * p->patches.row) return;
-  p->cols *= p->rows;
-  p->rows = 1;
-  if (p->image == p->cols * p->patches.row) p->cols = p->g.m;
-  p->line = p->image;
+  if (!p->out.evenly_spaced() || p->a.line != p->a.cols * p->a.patches.row) return;
+  p->a.cols *= p->a.rows;
+  p->a.rows = 1;
+  if (p->a.image == p->a.cols * p->a.patches.row) p->a.cols = p->g.m;
+  p->a.line = p->a.image;
 }
 
 /// Patch j of line `i` of image n.
@@ -120,56 +142,57 @@ struct Selected {
 /// What is prefetched while the tile is computed.
 PrefetchStream prefetch_of(const PatchGemm& p, const Tiling& cut, const Tile& t,
                            const Selected& s) {
-  if (cut.prefetch == 0) return {};
-  const int64_t size = p.g.micro->size, rows = cut.height * cut.lines;
-  const int64_t skip = s.panel * cut.prefetch;
+  if (cut.prefetch.bytes == 0) return {};
+  const int64_t size = p.g.micro->size, rows = cut.tile.height * cut.tile.lines;
+  const int64_t skip = s.panel * cut.prefetch.bytes;
   const char* from = nullptr;
-  if (!kSmallBuild && cut.prefetches_b) {
+  if (!kSmallBuild && cut.prefetch.source == PrefetchSource::kPanels) {
     const int64_t next = s.panel + cut.panel_strip;
     if (next >= cut.panels) return {};
-    from = static_cast<const char*>(p.g.packed) + next * cut.width * cut.k * size +
-           s.tile % cut.chunk * cut.prefetch;
-  } else if (!kSmallBuild && cut.prefetches_c && p.dense_out != nullptr) {
-    from = static_cast<const char*>(p.dense_out) + (s.row + rows) * p.out_row + skip;
-  } else if (!kSmallBuild && cut.prefetches_c) {
-    from = static_cast<const char*>(t.c.data) + (rows * p.g.out.ldc - s.panel * cut.width) * size +
-           skip;
+    from = static_cast<const char*>(p.g.packed) + next * cut.tile.width * cut.k * size +
+           s.tile % cut.tasks.chunk * cut.prefetch.bytes;
+  } else if (!kSmallBuild && cut.prefetch.source == PrefetchSource::kOutput) {
+    from = p.out.dense != nullptr
+               ? static_cast<const char*>(p.out.dense) + (s.row + rows) * p.out.dense_row
+               : static_cast<const char*>(t.c.data) +
+                     (rows * p.g.out.ldc - s.panel * cut.tile.width) * size;
+    from += skip;
   } else {
-    from = p.prefetch.at(s.tile * cut.panels * cut.prefetch + skip);
+    from = p.prefetch.at(s.tile * cut.panels * cut.prefetch.bytes + skip);
   }
-  return {from, cut.prefetch_step};
+  return {from, cut.prefetch.step};
 }
 
 /// Multiplies the patches of tile `tile`, which start at `at`, by panel `panel`.
 void run_tile_at(const PatchGemm& p, const Tiling& cut, const Position& at, int64_t tile,
                  int64_t panel, AmxState* amx) {
   const Gemm& g = p.g;
-  const int64_t size = g.micro->size, lanes = g.micro->lanes, col = panel * cut.width;
-  const int64_t row = p.first + (at.n * p.rows + at.i) * p.cols + at.j;
-  const int64_t lines = min(p.rows - at.i, cut.lines);
-  const int count = static_cast<int>(min(p.cols - at.j, cut.height) * lines),
+  const int64_t size = g.micro->size, lanes = g.micro->lanes, col = panel * cut.tile.width;
+  const int64_t row = p.out.first + (at.n * p.a.rows + at.i) * p.a.cols + at.j;
+  const int64_t lines = min(p.a.rows - at.i, cut.tile.lines);
+  const int count = static_cast<int>(min(p.a.cols - at.j, cut.tile.height) * lines),
             height = g.micro->height(count);
-  const int cols = static_cast<int>(min(g.n - col, cut.width));
+  const int cols = static_cast<int>(min(g.n - col, cut.tile.width));
   const int vecs = cols <= lanes ? 1 : kTileVecs;
   alignas(64) uint8_t spare[kTileBytes];
   Tile t = {};
-  t.a.data =
-      static_cast<const uint8_t*>(p.a) + at.n * p.image + at.i * p.line + at.j * p.patches.row;
+  t.a.data = static_cast<const uint8_t*>(p.a.data) + at.n * p.a.image + at.i * p.a.line +
+             at.j * p.a.patches.row;
   t.b = {static_cast<const uint8_t*>(g.packed) + col * cut.k * size, vecs * lanes};
-  const int64_t to = p.lines == nullptr ? row * g.out.ldc : p.lines->at(row);
+  const int64_t to = p.out.lines == nullptr ? row * g.out.ldc : p.out.lines->at(row);
   t.c.data = g.out.c == nullptr ? spare : static_cast<uint8_t*>(g.out.c) + (to + col) * size;
   t.c.ld = g.out.c == nullptr ? t.b.ld : g.out.ldc;
   t.c.count = count;
   t.c.last = static_cast<int>(cols - (vecs - 1) * lanes);
-  t.k = p.run;
+  t.k = p.a.run;
   t.init = g.init == nullptr ? nullptr : static_cast<const uint8_t*>(g.init) + col * size;
   t.epilogue.relu = g.out.relu;
   t.amx = amx;
   t.prefetch = prefetch_of(p, cut, t, {row, tile, panel});
-  Patches patches = p.patches;
+  Patches patches = p.a.patches;
   if (!kSmallBuild && lines > 1) {
-    patches.top = cut.height;
-    patches.bottom = p.line;
+    patches.top = cut.tile.height;
+    patches.bottom = p.a.line;
   }
   TileEnd end;
   const bool ends = !kSmallBuild && g.out.clamps && g.out.c != nullptr &&
@@ -201,26 +224,26 @@ void implicit_gemm(const Call& call, const PatchGemm& product) {
   PatchGemm p = product;
   if (!kSmallBuild) merge_lines(&p);
   const Tiling c = cut(p);
-  parallel_for(call, c.chunks * c.groups, 1, [&](int64_t begin, int64_t end) {
+  parallel_for(call, c.tasks.chunks * c.tasks.groups, 1, [&](int64_t begin, int64_t end) {
     AmxState amx;
     for (int64_t task = begin; task < end; ++task) {
-      const int64_t chunk = task / c.groups, group = task - chunk * c.groups;
-      const int64_t first = chunk * c.chunk, last = min(first + c.chunk, c.tiles);
-      const int64_t per_image = ceil_div(p.rows, c.lines);
+      const int64_t chunk = task / c.tasks.groups, group = task - chunk * c.tasks.groups;
+      const int64_t first = chunk * c.tasks.chunk, last = min(first + c.tasks.chunk, c.tiles);
+      const int64_t per_image = ceil_div(p.a.rows, c.tile.lines);
       const int64_t line = first / c.per_line, n = line / per_image;
-      const Position start = {n, (line - n * per_image) * c.lines,
-                              (first - line * c.per_line) * c.height};
-      const int64_t stop = min((group + 1) * c.group, c.panels);
-      for (int64_t panel = group * c.group; panel < stop; panel += c.panel_strip) {
+      const Position start = {n, (line - n * per_image) * c.tile.lines,
+                              (first - line * c.per_line) * c.tile.height};
+      const int64_t stop = min((group + 1) * c.tasks.group, c.panels);
+      for (int64_t panel = group * c.tasks.group; panel < stop; panel += c.panel_strip) {
         Position at = start;
         for (int64_t t = first; t < last; ++t) {
           for (int64_t k = panel; k < min(panel + c.panel_strip, stop); ++k)
             run_tile_at(p, c, at, t, k, &amx);
-          at.j += c.height;
-          if (at.j < p.cols) continue;
+          at.j += c.tile.height;
+          if (at.j < p.a.cols) continue;
           at.j = 0;
-          at.i += c.lines;
-          if (at.i >= p.rows) at.i = 0, ++at.n;
+          at.i += c.tile.lines;
+          if (at.i >= p.a.rows) at.i = 0, ++at.n;
         }
       }
     }

@@ -20,23 +20,33 @@ struct Prefetch {
   }
 };
 
-struct PatchGemm {
-  Gemm g;         // all but k, a and b: m patches times g.packed
-  const void* a;  // the first patch
-  // Byte strides of images and of lines of patches; lines per image, patches per line.
-  int64_t image, line;
+/// The rows of a: `cols` patches in each of `rows` lines of an image.
+struct PatchRows {
+  const void* data;     // the first patch
+  int64_t image, line;  // byte strides of images and of lines of patches
   int64_t rows, cols;
   Patches patches;
-  int64_t run;                 // contiguous units
-  const CoalescedAxes* lines;  // offsets of the rows of g.out.c unless evenly spaced; g.out.ldc is
-                               // the stride within a line
-  int64_t first = 0;           // index of the first patch, for g.out and lines
-  Prefetch prefetch;
-  bool is_whole = false;  // no other product of the operation uses g.packed
+  int64_t run;  // contiguous units
+};
+
+/// Where the rows of the results go, besides Gemm::out.
+struct PatchOutput {
+  const CoalescedAxes* lines = nullptr;  // offsets of the rows of g.out.c unless evenly spaced;
+                                         // g.out.ldc is the stride within a line
+  int64_t first = 0;                     // index of the first patch, for g.out and lines
   // Where the epilogue writes, if each row follows the one before: element (0, 0) and bytes of a
   // row. Else nullptr.
-  void* dense_out = nullptr;
-  int64_t out_row = 0;
+  void* dense = nullptr;
+  int64_t dense_row = 0;
+  bool evenly_spaced() const { return lines == nullptr || lines->uniform(); }
+};
+
+struct PatchGemm {
+  Gemm g;  // all but k, a and b: m patches times g.packed
+  PatchRows a;
+  PatchOutput out;
+  Prefetch prefetch;
+  bool is_whole = false;  // no other product of the operation uses g.packed
 };
 
 /// Bytes past the last patch that may be read, for patches `row` bytes apart.
