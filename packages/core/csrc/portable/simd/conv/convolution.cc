@@ -318,6 +318,13 @@ void pack_depthwise(const Convolution& c, void* packed) {
 
 // -- the algorithms
 // ------------------------------------------------------------------------------------
+/// The lines of output that an input is for: `rows` of each of `images`.
+struct OutputBand {
+  int64_t images = 1, rows = 0;
+  int64_t first = 0;  // the number of the first of them
+  Prefetch next;      // what the band after it reads
+};
+
 /// One group of one correlation, its parts at hand.
 struct Job {
   const Convolution& c;
@@ -327,10 +334,8 @@ struct Job {
   const uint8_t* init;
   Gemm g;  // its output says where tiles go
   int64_t run;
-  void* out;             // channel 0 of the group in the first pixel
-  int64_t images, rows;  // lines of output that the input is for
-  int64_t first;         // the number of the first of them
-  Prefetch prefetch;
+  void* out;  // channel 0 of the group in the first pixel
+  OutputBand band;
 };
 
 void run_patches(const Call& call, const Job& s) {
@@ -340,14 +345,14 @@ void run_patches(const Call& call, const Job& s) {
   p.a.data = s.input.data;
   p.a.image = s.input.image * 4;
   p.a.line = c.window.stride_h * s.input.row * 4;
-  p.a.rows = s.rows;
+  p.a.rows = s.band.rows;
   p.a.cols = c.output.width;
   p.a.run = s.run;
-  p.out.first = s.first * c.output.width;
-  p.prefetch = s.prefetch;
-  p.is_whole = s.images == c.x.shape[0] && s.rows == c.output.height;
+  p.out.first = s.band.first * c.output.width;
+  p.prefetch = s.band.next;
+  p.is_whole = s.band.images == c.x.shape[0] && s.band.rows == c.output.height;
   p.g.micro = &s.micro;
-  p.g.m = s.images * s.rows * c.output.width;
+  p.g.m = s.band.images * s.band.rows * c.output.width;
   p.g.n = c.channels.out;
   p.g.packed = s.packed;
   p.g.init = s.init;
@@ -441,7 +446,8 @@ void run_group(const Call& call, const Convolution& c, Job s, int64_t group, int
   else if (choose_algorithm(c) == Algorithm::kImplicitGemm)
     run_patches(call, s);
   else if (is_depthwise(c))
-    depthwise(call, c, s.input, s.packed, s.init, s.g.out, s.first, s.images * s.rows);
+    depthwise(call, c, s.input, s.packed, s.init, s.g.out, s.band.first,
+              s.band.images * s.band.rows);
   else
     run_product(call, s, scratch);
 }
@@ -471,14 +477,15 @@ void run_bands(const Call& call, const Convolution& c, const Job& job, uint8_t* 
   if (bands.slots > 1) alone.parallel = nullptr;
   parallel_for(call, bands.slots, 1, [&](int64_t begin, int64_t end) {
     Job s = job;
+    OutputBand& b = s.band;
     for (int64_t slot = begin; slot < end; ++slot) {
       void* const own = memory + static_cast<size_t>(slot) * bands.bytes;
       const int64_t stop = (slot + 1) * lines / bands.slots;
-      for (s.first = slot * lines / bands.slots; s.first < stop; s.first += s.rows) {
-        const int64_t n = s.first / c.output.height, i = s.first - n * c.output.height;
-        s.rows = stop - s.first < c.output.height - i ? stop - s.first : c.output.height - i;
-        if (s.rows > bands.lines) s.rows = bands.lines;
-        s.input = pad_input(alone, one_image(c.x, n), band_region(c, i, s.rows), false, own,
+      for (b.first = slot * lines / bands.slots; b.first < stop; b.first += b.rows) {
+        const int64_t n = b.first / c.output.height, i = b.first - n * c.output.height;
+        b.rows = stop - b.first < c.output.height - i ? stop - b.first : c.output.height - i;
+        if (b.rows > bands.lines) b.rows = bands.lines;
+        s.input = pad_input(alone, one_image(c.x, n), band_region(c, i, b.rows), false, own,
                             uses_pairs(c));
         if (is_depthwise(c)) {  // expects all of x
           const int64_t row = c.window.row(i);
@@ -488,7 +495,7 @@ void run_bands(const Call& call, const Convolution& c, const Job& job, uint8_t* 
           run_group(alone, c, s, 0, 0, nullptr);
           continue;
         }
-        s.prefetch = after_band(c, n, i, s.rows);
+        b.next = after_band(c, n, i, b.rows);
         for (int64_t g = 0; g < c.channels.groups; ++g)
           run_group(alone, c, s, g, units_per_pixel(c), nullptr);
       }
@@ -562,12 +569,12 @@ void convolve(const Call& call, const Convolution& c, void* scratch) {
     bias = take(bias_bytes(c));
     widen(c.bias->data, c.bias->dtype, c.bias->stride[0], c.channels.groups * c.channels.out, bias);
   }
-  Job s = {c, micro, {}, static_cast<const uint8_t*>(packed), bias, {}, 0, nullptr, 0, 0, 0, {}};
-  s.images = c.x.shape[0];
-  s.rows = c.output.height;
+  Job s = {c, micro, {}, static_cast<const uint8_t*>(packed), bias, {}, 0, nullptr, {}};
+  s.band.images = c.x.shape[0];
+  s.band.rows = c.output.height;
   const bool here = in_place(c);
   if (!here && uses_bands(c)) {
-    s.images = 1;
+    s.band.images = 1;
     return run_bands(call, c, s, rest);
   }
   void* const memory = here ? nullptr : take(padded_bytes(c.x, input_region(c), uses_pairs(c)));
