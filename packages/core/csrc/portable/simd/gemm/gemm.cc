@@ -132,6 +132,12 @@ struct Buffers {
   int64_t ld_sums;
 };
 
+/// What follows a block in its task: see set_prefetch.
+struct NextPanels {
+  int64_t end = 0;                  // the columns of the task end here,
+  const uint8_t* panels = nullptr;  // and then it reads these panels, if any
+};
+
 /// One block of b, with what run_block needs to multiply it.
 struct Block {
   const Gemm& g;
@@ -141,11 +147,9 @@ struct Block {
   const uint8_t* b;           // its packed panels: in buffers.packed_b or g.packed
   int64_t col = 0, cols = 0;  // columns of c
   int64_t k0 = 0, k = 0;      // units of k
+  NextPanels next = {};       // set by run_columns
 
   int64_t panels() const { return ceil_div(cols, blocking.nr); }
-  // Set by run_columns: the columns of the task end here, and then it reads these panels.
-  int64_t end = 0;
-  const uint8_t* next = nullptr;
 };
 
 int64_t tile_vecs(const Micro& micro, int64_t cols) { return cols <= micro.lanes ? 1 : kTileVecs; }
@@ -168,7 +172,7 @@ void set_prefetch(const Block& s, const Panel& panel, int64_t col, Tile* t) {
     if (s.k0 + s.k >= s.g.k && s.col + s.cols >= s.g.n) return;
     from = s.b + s.panels() * (c.nr * s.k * size + i * share) + (col - s.col) / c.nr * share;
   } else {
-    if (col + c.nr >= s.end) from = s.next;
+    if (col + c.nr >= s.next.end) from = s.next.panels;
     if (from == nullptr) return;
     from += i * share;
   }
@@ -429,13 +433,13 @@ void run_columns(const Call& call, Block s) {
     for (int64_t i = 0; i < blocks; ++i) {
       Block block = s;
       select(&block, i);
-      block.next = i + 1 < blocks  ? block.b + (padded * block.k + first * c.nr * c.kc) * size
-                   : last < panels ? static_cast<const uint8_t*>(s.g.packed) +
-                                         last * c.nr * min(c.kc, s.g.k) * size
-                                   : nullptr;
-      block.end = min(last * c.nr, s.g.n);
+      block.next.panels = i + 1 < blocks ? block.b + (padded * block.k + first * c.nr * c.kc) * size
+                          : last < panels ? static_cast<const uint8_t*>(s.g.packed) +
+                                                last * c.nr * min(c.kc, s.g.k) * size
+                                          : nullptr;
+      block.next.end = min(last * c.nr, s.g.n);
       if (s.g.m == 1) {
-        run_panels(block, 0, 1, first * c.nr, block.end);
+        run_panels(block, 0, 1, first * c.nr, block.next.end);
         continue;
       }
       for (int64_t j = first; j < last; ++j)

@@ -135,7 +135,7 @@ template <class T>
 void run(const UnpackedGemm& s, const PackOperand* transposed) {
   constexpr int64_t kWidth = kLanesOf<T>;
   alignas(64) T panel[kUnpackedTransposedSteps * wide(1) * kWidth];
-  PrefetchStream next_a = s.next_a, next_b = s.next_b;
+  PrefetchStream next_a = s.a.next, next_b = s.b.next;
   for (int64_t col = 0; col < s.n;) {
     const int64_t left = s.n - col, widest = wide(s.m) * kWidth;
     const bool full = left > widest - kWidth;  // the tile's last vector may be a part
@@ -190,14 +190,12 @@ UnpackedGemm unpacked_gemm(const Product& p) {
   UnpackedGemm s = {p.m,
                     p.n,
                     p.k,
-                    {p.a.data, p.a.rows.step(), p.a.steps.step()},
-                    {p.b.data, p.b.stride, p.b.steps.step()},
+                    {p.a.data, p.a.rows.step(), p.a.steps.step(), {p.a.data, 0}},
+                    {p.b.data, p.b.stride, p.b.steps.step(), {p.a.data, 0}},
                     p.end.out.data,
                     p.end.out.rows.step(),
                     nullptr,
-                    p.end.act == Act::kRelu,
-                    {p.a.data, 0},
-                    {p.a.data, 0}};
+                    p.end.act == Act::kRelu};
   if (p.bias != nullptr && p.bias->given()) s.init = p.bias->data;
   return s;
 }
@@ -208,8 +206,8 @@ void prefetch_next(DType dtype, int64_t a, int64_t b, UnpackedGemm* s) {
   const int64_t panels = (s->n + 2 * kVecBytes / size - 1) / (2 * kVecBytes / size);
   const int64_t steps = panels * high_tiles(s->m) * s->k;
   if (steps == 0) return;
-  s->next_a = {past(static_cast<const uint8_t*>(s->a.data), a), (a + steps - 1) / steps};
-  s->next_b = {past(static_cast<const uint8_t*>(s->b.data), b), (b + steps - 1) / steps};
+  s->a.next = {past(static_cast<const uint8_t*>(s->a.data), a), (a + steps - 1) / steps};
+  s->b.next = {past(static_cast<const uint8_t*>(s->b.data), b), (b + steps - 1) / steps};
 }
 
 void multiply_unpacked(DType dtype, const UnpackedGemm& s) {

@@ -11,6 +11,7 @@ namespace proa::PROA_ISA {
 struct UnpackedOperand {
   const void* data;
   int64_t line, step;
+  PrefetchStream next;  // the same operand of the next product
 };
 /// c (m x n) = init + a * b. Distances are in elements.
 struct UnpackedGemm {
@@ -20,7 +21,6 @@ struct UnpackedGemm {
   int64_t ldc;
   const void* init;  // n elements, or nullptr for 0
   bool relu;
-  PrefetchStream next_a, next_b;
 };
 
 bool fits_unpacked(const Product& p, int64_t work);
