@@ -55,24 +55,23 @@ void transform_dy(const TileRun& s, const Points& p, float* to) {
 }
 
 struct Layout {
-  int64_t down, across, tiles;  // of an image, and of all
-  int64_t taken;                // tiles at a time
-  Points x, dy, sums;           // of `sums` a tile is the row of an out channel
+  TileGrid grid;
+  int64_t taken;       // tiles at a time
+  Points x, dy, sums;  // of `sums` a tile is the row of an out channel
 };
 
 Layout layout_of(const Convolution& c) {
   Layout l = {};
-  l.down = ceil_div(c.output.height, kOut);
-  l.across = ceil_div(c.output.width, kOut);
-  l.tiles = c.x.shape[0] * l.down * l.across;
+  l.grid = TileGrid(c.x.shape[0], c.output);
+  const int64_t tiles = l.grid.count();
   l.x.tile = row_of(c.channels.in);
   l.dy.tile = row_of(c.channels.out);
   l.sums.tile = row_of(c.channels.in);
   l.sums.point = c.channels.out * l.sums.tile;
   const bool wide = kPoints * l.sums.point * 4 > kGradTileBytes;
   const int64_t fit = kGradTileBytes / 4 / kPoints / (l.x.tile + l.dy.tile);
-  l.taken = max(min(l.tiles, wide ? max(fit, kMinWideTiles) : fit), 1);
-  l.taken = ceil_div(l.tiles, ceil_div(l.tiles, l.taken));  // as many each time
+  l.taken = max(min(tiles, wide ? max(fit, kMinWideTiles) : fit), 1);
+  l.taken = ceil_div(tiles, ceil_div(tiles, l.taken));  // as many each time
   l.x.point = l.taken * l.x.tile;
   l.dy.point = l.taken * l.dy.tile;
   return l;
@@ -160,12 +159,12 @@ Status winograd_weight(const Call& call, const Convolution& c, const PaddedInput
   l.x.data = static_cast<float*>(scratch);
   l.dy.data = l.x.data + kPoints * l.x.point;
   l.sums.data = l.dy.data + kPoints * l.dy.point;
-  const int64_t lines = c.x.shape[0] * l.down;
-  const Tiles of_x = {x,      image_size(c.x), c.window.pad_top, c.window.pad_left,
-                      l.down, l.across,        c.channels.in,    lines};
-  const Tiles of_dy = {dy, c.output, 0, 0, l.down, l.across, c.channels.out, lines};
-  for (int64_t first = 0; first < l.tiles; first += l.taken) {
-    const int64_t count = min(l.tiles - first, l.taken);
+  const Window2d& w = c.window;
+  const Tiles of_x = {x, image_size(c.x), w.pad_top, w.pad_left, c.channels.in, l.grid};
+  const Tiles of_dy = {dy, c.output, 0, 0, c.channels.out, l.grid};
+  const int64_t all = l.grid.count();
+  for (int64_t first = 0; first < all; first += l.taken) {
+    const int64_t count = min(all - first, l.taken);
     parallel_for(call, count, 1 + kWinogradTaskMacs / (kPoints * (l.x.tile + l.dy.tile)),
                  [&](int64_t begin, int64_t end) {
                    transform_tiles(of_x, first + begin, first + end, l.x, begin, transform_x);

@@ -45,7 +45,7 @@ bool is_wide(const Convolution& c) { return c.channels.in * c.channels.out >= kW
 
 /// How the tiles of a convolution are split and laid out in scratch.
 struct Layout {
-  int64_t down, across, tiles;  // tiles of an image, and of all
+  TileGrid grid;
   int64_t taken;                // tiles handled at once
   int64_t in, out;              // distance of tiles, of one point, in floats
   int64_t in_point, out_point;  // distance of points
@@ -53,16 +53,15 @@ struct Layout {
 
 Layout layout_of(const Convolution& c) {
   Layout l;
-  l.down = (c.output.height + kOut - 1) / kOut;
-  l.across = (c.output.width + kOut - 1) / kOut;
-  l.tiles = c.x.shape[0] * l.down * l.across;
+  l.grid = TileGrid(c.x.shape[0], c.output);
+  const int64_t tiles = l.grid.count();
   // Rows whose distance is a power of two would evict each other.
   l.in = round_up(c.channels.in, kLanes) + kLanes;
   l.out = round_up(c.channels.out, kTileVecs * kLanes);
   const int64_t fit = caches().winograd_tiles / 4 / kPoints / (l.in + l.out);
   const int64_t few = is_wide(c) ? kMinWideTiles : kMinTiles;
-  l.taken = min(l.tiles, round_up(fit > few ? fit : few, kTileRows));
-  l.taken = ceil_div(l.tiles, ceil_div(l.tiles, l.taken));  // as many each time
+  l.taken = min(tiles, round_up(fit > few ? fit : few, kTileRows));
+  l.taken = ceil_div(tiles, ceil_div(tiles, l.taken));  // as many each time
   // The micro-kernel works on an even number of rows.
   l.in_point = (l.taken + 1) * l.in;
   l.out_point = (l.taken + 1) * l.out;
@@ -81,8 +80,8 @@ struct Job {
 };
 
 Tiles tiles_of(const Convolution& c, const Layout& l, const PaddedInput& input) {
-  return {input,  image_size(c.x), c.window.pad_top, c.window.pad_left,
-          l.down, l.across,        c.channels.in,    c.x.shape[0] * l.down};
+  const Window2d& w = c.window;
+  return {input, image_size(c.x), w.pad_top, w.pad_left, c.channels.in, l.grid};
 }
 
 /// Multiplies rows [row, row + height) of one point by a panel of kernels.
@@ -124,8 +123,9 @@ void multiply(const Job& s, int64_t point, int64_t tiles) {
 /// The results of tile `tile`, from the products of tile `at` of the block.
 void give_out(const Job& s, int64_t tile, int64_t at) {
   const Convolution& c = s.c;
-  const int64_t line = tile / s.l.across, n = line / s.l.down;
-  const int64_t top = (line - n * s.l.down) * kOut, left = (tile - line * s.l.across) * kOut;
+  const int64_t line = tile / s.l.grid.across, n = line / s.l.grid.down;
+  const int64_t top = (line - n * s.l.grid.down) * kOut,
+                left = (tile - line * s.l.grid.across) * kOut;
   const int count = static_cast<int>(min(c.output.width - left, kOut));
   for (int64_t col = 0; col < c.channels.out; col += kLanes) {
     const int64_t some = min(c.channels.out - col, kLanes);
@@ -280,8 +280,9 @@ void winograd(const Call& call, const Convolution& c, const PaddedInput& input, 
   const Job s = {c,    l,   input, static_cast<const float*>(packed),
                  bias, end, in,    in + round_up(kPoints * l.in_point, 16)};
   const Tiles tiles = tiles_of(c, l, input);
-  for (int64_t first = 0; first < l.tiles; first += l.taken) {
-    const int64_t count = min(l.tiles - first, l.taken);
+  const int64_t all = l.grid.count();
+  for (int64_t first = 0; first < all; first += l.taken) {
+    const int64_t count = min(all - first, l.taken);
     parallel_for(call, count, 1 + kWinogradTaskMacs / (kPoints * l.in),
                  [&](int64_t begin, int64_t stop) {
                    transform_tiles(tiles, first + begin, first + stop, {in, l.in, l.in_point},

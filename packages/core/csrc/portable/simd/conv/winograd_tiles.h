@@ -1,6 +1,7 @@
 #pragma once
 // The tiles of minimal filtering, F(2 x 2, 3 x 3) of Lavin and Gray (see winograd.h): 4 x 4
 // elements of x, 2 apart, become 16 points each, [point][tile][channel].
+#include "proa/base/arith.h"
 #include "proa/simd/conv/padded_input.h"
 #include "proa/simd/gemm/micro.h"
 
@@ -18,14 +19,23 @@ PROA_INLINE void transform_input(const VF* d, VF* to) {
   to[3] = d[1] - d[3];
 }
 
-/// The tiles of all images, line by line.
+/// How many tiles the results of some images take, each line by line.
+struct TileGrid {
+  int64_t images, down, across;
+
+  TileGrid() = default;
+  TileGrid(int64_t n, const Size2d& output)
+      : images(n), down(ceil_div(output.height, kOut)), across(ceil_div(output.width, kOut)) {}
+  int64_t count() const { return images * down * across; }
+};
+
+/// The tiles of an input.
 struct Tiles {
   PaddedInput input;  // without padding
   Size2d input_size;
   int64_t pad_top, pad_left;
-  int64_t down, across;     // tiles of an image
-  int64_t channels, lines;  // of all images
-  int64_t count() const { return lines * across; }
+  int64_t channels;
+  TileGrid grid;
 };
 
 /// The destination of points: strides of tiles and of points, in floats.
@@ -84,9 +94,10 @@ template <class Transform>
 void transform_tiles(const Tiles& s, int64_t first, int64_t end, const Points& p, int64_t at,
                      Transform transform) {
   while (first < end) {
-    const int64_t line = first / s.across, j = first - line * s.across, n = line / s.down;
+    const int64_t line = first / s.grid.across, j = first - line * s.grid.across,
+                  n = line / s.grid.down;
     TileRun run = {};
-    run.count = s.across - j < end - first ? s.across - j : end - first;
+    run.count = s.grid.across - j < end - first ? s.grid.across - j : end - first;
     run.pixel = s.input.pixel;
     run.width = s.input_size.width;
     run.left = j * kOut - s.pad_left;
@@ -94,7 +105,7 @@ void transform_tiles(const Tiles& s, int64_t first, int64_t end, const Points& p
     for (int64_t k = 0; k < s.channels; k += kLanes) {
       run.lanes = s.channels - k < kLanes ? s.channels - k : kLanes;
       for (int i = 0; i < kEdge; ++i) {
-        const int64_t h = (line - n * s.down) * kOut - s.pad_top + i;
+        const int64_t h = (line - n * s.grid.down) * kOut - s.pad_top + i;
         run.rows[i] = h >= 0 && h < s.input_size.height ? image + h * s.input.row + k : nullptr;
       }
       transform(run, p, p.data + at * p.tile + k);
@@ -119,8 +130,9 @@ inline PrefetchRange prefetch_range(const Tiles& s, int64_t first, int64_t end, 
   if (!dense || f.data == nullptr) return {};
   auto reached = [&](int64_t tile) {
     if (tile == 0) return int64_t{0};
-    const int64_t last = tile < s.count() ? tile : s.count(), line = (last - 1) / s.across;
-    const int64_t n = line / s.down, row = (line - n * s.down) * kOut - s.pad_top + span;
+    const int64_t last = tile < s.grid.count() ? tile : s.grid.count(),
+                  line = (last - 1) / s.grid.across;
+    const int64_t n = line / s.grid.down, row = (line - n * s.grid.down) * kOut - s.pad_top + span;
     return n * f.image + (row < s.input_size.height ? row : s.input_size.height) * f.row;
   };
   const int64_t from = reached(first);
