@@ -14,9 +14,8 @@
 #include "proa/base/arith.h"
 #include "proa/base/dispatch.h"
 #include "proa/base/task_size.h"
-#include "proa/gen/attrs/conv.h"
 #include "proa/kernels/conv/depthwise_weight.h"
-#include "proa/kernels/conv/geometry.h"
+#include "proa/kernels/conv/grad_weight_job.h"
 #include "proa/kernels/conv/pixel_panels.h"
 #include "proa/kernels/conv/weight_sums.h"
 #include "proa/kernels/conv/winograd_weight.h"
@@ -27,142 +26,30 @@
 namespace proa::PROA_ISA {
 namespace {
 
-constexpr int64_t kTasks = 8;
 constexpr int64_t kMaxPixelStride = 512;  // bytes between pixels of dy that do not evict each other
-constexpr int64_t kTakenOuts = 256;       // of dy, at a time
 
 size_t align64(size_t n) { return (n + 63) & ~size_t{63}; }
-
-struct Job {
-  Convolution c;  // the forward geometry; x is its input
-  View dy;
-  PaddedShape x_shape, dy_shape;
-  bool x_here, dy_here;  // used in place
-  bool pairs;            // BF16 by pairs of pixels
-  int64_t size;          // bytes of a sum, and of a unit of panels: an element, or a pair
-  int64_t lanes;         // of a vector
-  bool direct;           // the transpose, from rows of taps
-  bool joined;           // few channels: rows of a window are contiguous in a padded copy of x
-  int64_t window;        // taps and channels of a group
-  int64_t run;           // direct, joined: of those, contiguous in memory
-  int64_t height, rows;  // outs in a panel of dy, panels
-  int64_t width, cols;   // elements in a panel of patches, panels
-  int64_t steps;         // pixels of a block, at most
-  int64_t taken;         // blocks at a time
-  int64_t columns;       // sums in a row
-  int64_t parts;         // of the pixels
-  bool straight;         // sums are written to dw directly
-  PaddedInput x, padded_dy;
-  bool x_flat, dy_flat;  // pixels are evenly apart through all images
-  bool dy_unpacked;      // few panels of patches: dy is read in place
-  int64_t lines() const { return c.lines(); }
-  int64_t first_line(int64_t part) const { return part * lines() / parts; }
-  /// Units that so many pixels take.
-  int64_t units(int64_t pixels) const { return pairs ? (pixels + 1) / 2 : pixels; }
-  /// Units of one packed panel of dy, and of one block, of at most taken_panels() panels.
-  int64_t panel() const {
-    return by_rows() ? round_up(height, kLanes) * row_pitch() / size : height * units(steps);
-  }
-  int64_t block() const { return min(rows, taken_panels()) * panel(); }
-  int64_t taken_panels() const { return ceil_div(kTakenOuts, micro().rows); }
-  const Micro& micro() const {
-    return direct ? micro_kernel(dy.dtype, pairs) : product_micro_kernel(dy.dtype, pairs);
-  }
-  /// True if panels of dy are rows of pixels, row_pitch() bytes apart.
-  bool by_rows() const { return micro().takes_rows(); }
-  int64_t row_pitch() const { return (ceil_div(units(steps), kLanes) | 1) * kVecBytes; }
-};
-
-/// True if the pixels of dy are evenly apart through all images.
-bool is_flat(const Job& j, const PaddedInput& f) {
-  return f.row == f.pixel * j.c.output.width &&
-         (f.image == f.row * j.c.output.height || j.c.x.shape[0] == 1);
-}
 
 /// Elements between the sums of an out channel, and of an element of the patches.
 struct Strides {
   int64_t out, element;
 };
-Strides strides_of(const Job& j) {
+Strides strides_of(const GradWeightJob& j) {
   return j.direct ? Strides{1, j.columns} : Strides{j.columns, 1};
 }
 /// Rows of sums of one part.
-int64_t sum_rows(const Job& j) { return j.direct ? j.window : j.c.channels.out; }
+int64_t sum_rows(const GradWeightJob& j) { return j.direct ? j.window : j.c.channels.out; }
 
-void set_layouts(Job* j) {
-  const Convolution& c = j->c;
-  const bool few = c.channels.in < 16, pairs = multiplies_bf16_pairs(j->dy.dtype);
-  const bool contiguous = c.window.dilation_w == 1 && c.x.shape[1] == c.channels.in;
-  j->joined = few && contiguous && pairs && product_micro_kernel(j->dy.dtype, pairs).takes_rows();
-  j->direct = few && !j->joined;
-  j->pairs = pairs && (!j->direct || c.output.width % 2 == 0);
-  j->x_shape = few ? padded_shape(c) : unpadded_shape(c.x);
-  j->x_shape.pixel = 0;
-  j->dy_shape = {0, 0, c.output.height, c.output.width};
-  // Tiles read an even number of rows, and whole vectors.
-  j->x_here = !few && is_usable_in_place(c.x, j->x_shape);
-  j->dy_here = is_usable_in_place(j->dy, j->dy_shape) &&
-               (!j->direct || c.channels.out % micro_kernel(j->dy.dtype).lanes == 0);
-  if (j->pairs) {  // as pixels are read, their channels need not be pairs too
-    j->x_here = !few && c.x.stride[1] == 1;
-    if (!few) j->x_shape.pixel = (c.x.shape[1] + 1) / 2 * 2;
-    const View& dy = j->dy;
-    j->dy_here =
-        dy.stride[1] == 1 &&
-        (!j->by_rows() || is_flat(*j, {nullptr, dy.stride[0], dy.stride[2], dy.stride[3]}));
-    j->dy_shape.pixel = (j->dy.shape[1] + 1) / 2 * 2;
-  }
-  j->run = contiguous ? c.window.kernel_w * c.channels.in : c.channels.in;
-}
-
-void set_blocks(Job* j) {
-  const Micro& micro = j->micro();
-  j->height =
-      micro.height(ceil_div(j->c.channels.out, max(ceil_div(j->c.channels.out, micro.rows), 1)));
-  j->rows = ceil_div(j->c.channels.out, j->height);
-  j->width = kTileVecs * j->lanes;
-  j->cols = ceil_div(j->window, j->width);
-  const int64_t tiles = max(j->rows * j->cols, 1);
-  const bool shared = tiles >= kTasks && !j->direct;
-  j->parts = shared ? 1 : max(min(kTasks, j->lines()), 1);
-  const int64_t pixels = max(ceil_div(j->lines(), j->parts) * j->c.output.width, 1);
-  const int64_t fit = kGradWeightPanel / (j->width * j->size) * (j->pairs ? 2 : 1);
-  j->steps = ceil_div(pixels, ceil_div(pixels, fit));
-  if (j->pairs) j->steps = round_up(j->steps, j->by_rows() ? kPixelsOfRow : 2);
-  const int64_t x = j->steps * j->c.window.stride_h * j->c.window.stride_w * j->c.channels.in;
-  j->taken = max(caches().grad_weight_block / ((j->block() + x) * j->size), 1);
-  j->taken = min(j->taken, ceil_div(pixels, j->steps));
-}
-
-Job job_of(const Call& call) {
-  const auto& a = call.attr<Conv2dGradWeightAttrs>();
-  Job j = {};
-  j.dy = call.in[1];
-  j.c = forward_convolution(call.in[0], call.out[0], j.dy, a);
-  j.c.kernels.dtype = j.dy.dtype;
-  set_layouts(&j);
-  const Micro& micro = j.micro();
-  j.size = micro.size;
-  j.lanes = micro.lanes;
-  j.window = j.c.window.taps() * j.c.channels.in;
-  j.columns = gemm_columns(micro, j.direct ? j.c.channels.out : j.window);
-  set_blocks(&j);
-  const View& dw = call.out[0];
-  j.straight = j.parts == 1 && j.c.window.taps() == 1 && dw.stride[1] == 1 && !j.direct &&
-               (dw.dtype == DType::kF32 || is_double(dw.dtype)) && j.lines() * j.c.output.width > 0;
-  return j;
-}
-
-size_t sum_bytes(const Job& j) {
+size_t sum_bytes(const GradWeightJob& j) {
   if (j.straight) return 0;
   return align64(static_cast<size_t>(j.parts * sum_rows(j) * j.columns * j.size));
 }
 /// Bytes of a line of dy by pairs of pixels.
-int64_t line_bytes(const Job& j) {
+int64_t line_bytes(const GradWeightJob& j) {
   return gemm_columns(j.micro(), j.c.channels.out) * j.units(j.c.output.width) * j.size;
 }
 /// Bytes of the blocks of dy of one part; with capacity for a vector past the end.
-size_t taken_bytes(const Job& j) {
+size_t taken_bytes(const GradWeightJob& j) {
   if (j.direct) return j.pairs ? align64(static_cast<size_t>(line_bytes(j))) : 0;
   return align64(static_cast<size_t>(j.taken * j.block() * j.size) + kVecBytes);
 }
@@ -171,14 +58,14 @@ size_t taken_bytes(const Job& j) {
 struct Position {
   int64_t n, h, w;
 };
-Position position(const Job& j, int64_t first_line, int64_t pixel) {
+Position position(const GradWeightJob& j, int64_t first_line, int64_t pixel) {
   const int64_t line = first_line + pixel / j.c.output.width, n = line / j.c.output.height;
   return {n, line - n * j.c.output.height, pixel % j.c.output.width};
 }
 
 /// Part of the pixels of one group.
 struct Part {
-  const Job& j;
+  const GradWeightJob& j;
   int64_t group, first;  // line
   int64_t pixels, blocks;
   int64_t begin(int64_t block) const { return block * j.steps; }
@@ -197,7 +84,7 @@ const Element<T>* outs_of(const Part& s, int64_t block) {
 [[maybe_unused]] void pack_rows(const Part& s, int64_t row, int64_t rows, int64_t block,
                                 Bf16Pair* to) {
   if constexpr (kHasAmx) {
-    const Job& j = s.j;
+    const GradWeightJob& j = s.j;
     const int64_t pixel = j.padded_dy.pixel;
     for (int64_t i = 0, k = s.steps(block); i < k; i += kPixelsOfRow)
       for (int64_t r = 0; r < rows; ++r) {
@@ -217,7 +104,7 @@ void pack_outs(const Part& s, int64_t row, int64_t rows, int64_t block, T* to) {
     if (s.j.by_rows()) return pack_rows(s, row, rows, block, to);
   }
   constexpr int64_t kSome = 24;
-  const Job& j = s.j;
+  const GradWeightJob& j = s.j;
   const PaddedInput& f = j.padded_dy;
   for (int64_t i = 0, k = s.steps(block); i < k;) {
     const Position at = position(j, s.first, s.begin(block) + i);
@@ -243,7 +130,7 @@ void fetch(const void* from, int64_t bytes) {
 /// What the first panel of pointwise patches needs of a block, and the next ones after it.
 template <class T>
 void fetch_block(const Part& s, int64_t block) {
-  const Job& j = s.j;
+  const GradWeightJob& j = s.j;
   const int64_t size = sizeof(Element<T>), k = s.steps(block);
   if (j.dy_unpacked) fetch(outs_of<T>(s, block), k * j.padded_dy.pixel * size);
   for (int64_t i = 0; i < k; ++i) {
@@ -258,7 +145,7 @@ void fetch_block(const Part& s, int64_t block) {
 struct Columns {
   int64_t first, end;
 };
-Columns columns_of(const Job& j, int64_t w, int64_t n, int64_t q) {
+Columns columns_of(const GradWeightJob& j, int64_t w, int64_t n, int64_t q) {
   const int64_t step = j.c.window.stride_w, offset = j.c.window.column(0, q),
                 size = j.x_shape.width;
   const int64_t first = offset < 0 ? ceil_div(-offset, step) : 0;
@@ -271,7 +158,7 @@ Columns columns_of(const Job& j, int64_t w, int64_t n, int64_t q) {
 template <class T>
 void pack_tap(const Part& s, int64_t block, int64_t p, int64_t q, int64_t element, int64_t count,
               int64_t width, int64_t capacity, T* to) {
-  const Job& j = s.j;
+  const GradWeightJob& j = s.j;
   const Convolution& c = j.c;
   const int64_t step = c.window.stride_w * j.x.pixel, k = s.steps(block);
   for (int64_t i = 0; i < k;) {
@@ -296,7 +183,7 @@ void pack_tap(const Part& s, int64_t block, int64_t p, int64_t q, int64_t elemen
 /// Panel `col` of the patches of one block, as [pixel][width].
 template <class T>
 void pack_patches(const Part& s, int64_t col, int64_t block, int64_t width, T* panel) {
-  const Job& j = s.j;
+  const GradWeightJob& j = s.j;
   const int64_t lane = col * j.width, lanes = min(j.window - lane, width);
   // What is contiguous: a tap, or a row of them.
   const int64_t depth = j.joined ? j.run : j.c.channels.in,
@@ -316,7 +203,7 @@ void pack_patches(const Part& s, int64_t col, int64_t block, int64_t width, T* p
 /// The transpose: panels of the rows of taps by vectors of dy, along one line. By pairs, each
 /// vector's part of the line is packed in `scratch` first.
 void add_line(const Part& s, int64_t line, uint8_t* sums, uint8_t* scratch) {
-  const Job& j = s.j;
+  const GradWeightJob& j = s.j;
   const Convolution& c = j.c;
   const Micro& micro = j.micro();
   const Position at = position(j, line, 0);
@@ -380,7 +267,7 @@ struct BlockPair {
 /// What the meeting of the blocks from `block` on reads of dy and x, if that is all of some memory.
 template <class T>
 PrefetchRanges prefetch_ranges(const Part& s, int64_t block, int64_t blocks) {
-  const Job& j = s.j;
+  const GradWeightJob& j = s.j;
   const Convolution& c = j.c;
   constexpr int64_t kSize = sizeof(Element<T>);
   PrefetchRanges next = {};
@@ -418,7 +305,7 @@ PrefetchStream prefetch_share(const PrefetchRanges& next, int64_t number, int64_
 template <class T>
 void multiply(const Part& s, const BlockPair& m, int64_t col, int64_t split, bool fetches,
               const T* taken, T* panel, uint8_t* sums, int64_t ld) {
-  const Job& j = s.j;
+  const GradWeightJob& j = s.j;
   const Micro& micro = j.micro();
   const int64_t left = j.window - col * j.width, vecs = left <= j.lanes ? 1 : kTileVecs;
   AmxState amx;
@@ -463,7 +350,7 @@ void multiply(const Part& s, const BlockPair& m, int64_t col, int64_t split, boo
 
 template <class T>
 void add_part(const Call& call, const Part& s, uint8_t* sums, int64_t ld, T* taken) {
-  const Job& j = s.j;
+  const GradWeightJob& j = s.j;
   const bool pointwise =
       j.c.window.taps() == 1 && j.c.window.pad_top == 0 && j.c.window.pad_left == 0;
   const int64_t at_once = j.taken_panels();
@@ -471,7 +358,7 @@ void add_part(const Call& call, const Part& s, uint8_t* sums, int64_t ld, T* tak
     for (int64_t block = 0; block < s.blocks; block += j.taken) {
       BlockPair m = {block, min(s.blocks - block, j.taken), row, min(j.rows - row, at_once), 1, {}};
       m.prefetch = prefetch_ranges<T>(s, block + j.taken, j.taken);
-      if (j.cols < kTasks) m.splits = min(ceil_div(kTasks, j.cols), m.rows);
+      if (j.cols < kGradWeightTasks) m.splits = min(ceil_div(kGradWeightTasks, j.cols), m.rows);
       parallel_for(call, j.dy_unpacked ? 0 : m.blocks, 1, [&](int64_t begin, int64_t end) {
         for (int64_t b = begin; b < end; ++b)
           pack_outs(s, row, m.rows, block + b, taken + b * j.block());
@@ -489,7 +376,7 @@ void add_part(const Call& call, const Part& s, uint8_t* sums, int64_t ld, T* tak
 
 /// Sums of panels of T into kernels of S.
 template <class S, class T = Compute<S>>
-void run(const Call& call, const Job& j, uint8_t* sums, uint8_t* scratch) {
+void run(const Call& call, const GradWeightJob& j, uint8_t* sums, uint8_t* scratch) {
   Call alone = call;
   if (j.parts > 1) alone.parallel = nullptr;
   const View& dw = call.out[0];
@@ -517,8 +404,8 @@ void run(const Call& call, const Job& j, uint8_t* sums, uint8_t* scratch) {
 
 /// As pad_input, in strides of elements also by pairs; of few channels as they are or, for the
 /// transpose, pairs of columns of x.
-PaddedInput read_input(const Call& call, const Job& j, const View& x, const PaddedShape& shape,
-                       bool here, void* memory) {
+PaddedInput read_input(const Call& call, const GradWeightJob& j, const View& x,
+                       const PaddedShape& shape, bool here, void* memory) {
   if (!j.pairs) return pad_input(call, x, shape, here, memory);
   if (shape.pixel == 0 && j.joined) {
     const int64_t pixel = x.shape[1], row = shape.width * pixel;
@@ -534,7 +421,7 @@ PaddedInput read_input(const Call& call, const Job& j, const View& x, const Padd
 }
 
 /// Bytes of the copy of x, 0 where it is read in place.
-size_t input_bytes(const Job& j) {
+size_t input_bytes(const GradWeightJob& j) {
   return j.x_here ? 0 : align64(padded_bytes(j.c.x, j.x_shape, j.pairs && !j.direct));
 }
 
@@ -542,7 +429,7 @@ size_t input_bytes(const Job& j) {
 
 Status conv2d_grad_weight(const Call& call) {
   if (!is_floating(call.in[0].dtype)) return Status::kUnimplemented;
-  Job j = job_of(call);
+  GradWeightJob j = grad_weight_job(call);
   if (call.out[0].numel() == 0) return Status::kOk;
   if (depthwise_takes(j.c)) return depthwise_weight(call, j.c);
   const bool filtered = winograd_weight_takes(j.c);
@@ -571,7 +458,7 @@ Status conv2d_grad_weight(const Call& call) {
 }
 
 size_t conv2d_grad_weight_scratch(const Call& call) {
-  const Job j = job_of(call);
+  const GradWeightJob j = grad_weight_job(call);
   if (depthwise_takes(j.c)) return depthwise_weight_scratch(call, j.c);
   size_t bytes = winograd_weight_takes(j.c)
                      ? winograd_weight_scratch(j.c)
