@@ -66,9 +66,8 @@ struct Attention {
   Int8PairEnd shared;
 
   static Int8Epilogue weight_rounding(float scale) {
-    Int8Epilogue end = {nullptr, nullptr, {}, {}, 0.0f, Act::kNone, scale, inverse_of(scale)};
-    end.zero = kWeightZero;
-    end.low = -128;
+    Int8Epilogue end;
+    end.quant = {scale, inverse_of(scale), kWeightZero, -128};
     return end;
   }
 

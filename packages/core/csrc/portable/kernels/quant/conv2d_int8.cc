@@ -243,14 +243,8 @@ Status conv2d_int8(const Call& c) {
   uint8_t* rest = static_cast<uint8_t*>(c.scratch);
   const int64_t channels = y.shape[1];
   const bool adds = c.n_in > 4 && c.in[4].given();
-  Int8Epilogue end = {nullptr,
-                      nullptr,
-                      pixel_matrix(y),
-                      adds ? pixel_matrix(c.in[4]) : MatrixRef{},
-                      0.0f,
-                      Act::kNone,
-                      0.0f,
-                      0.0f};
+  Int8Epilogue end = {nullptr, nullptr, pixel_matrix(y),
+                      adds ? pixel_matrix(c.in[4]) : MatrixRef{}};
   begin_int8_epilogue(&c.in[2], c.n_in > 3 ? &c.in[3] : nullptr, channels,
                       {a.act, a.out_scale, a.residual_scale, a.out_zero, a.low}, rest, &end);
   rest += int8_epilogue_bytes(channels);

@@ -130,15 +130,15 @@ constexpr float kSwishError = 0x1p-24f * 1400.0f;
 /// Sets end->estimate, if the results are int8 and bounds of its error are small.
 void begin_estimate(int64_t channels, bool adds, float* memory, Int8Epilogue* end) {
   const bool swishes = end->act == Act::kHardSwish && !adds;
-  if (end->out.dtype != DType::kI8 || end->inverse == 0.0f) return;
+  if (end->out.dtype != DType::kI8 || end->quant.inverse == 0.0f) return;
   if (!is_clamp(end->act) && !swishes) return;
   float* const scale = memory;
   float* const shift = memory + channels + kPadding;
-  const float zero = static_cast<float>(end->zero);
+  const float zero = static_cast<float>(end->quant.zero);
   float largest = 0.0f, farthest = 0.0f;
   for (int64_t i = 0; i < channels + kPadding; ++i) {
-    scale[i] = end->scale[i] / end->out_scale;
-    shift[i] = end->shift[i] / end->out_scale + zero;
+    scale[i] = end->scale[i] / end->quant.scale;
+    shift[i] = end->shift[i] / end->quant.scale + zero;
     const float a = scale[i] < 0 ? -scale[i] : scale[i], b = shift[i] < 0 ? -shift[i] : shift[i];
     largest = a <= largest ? largest : a;  // also NaN
     farthest = b <= farthest ? farthest : b;
@@ -146,21 +146,22 @@ void begin_estimate(int64_t channels, bool adds, float* memory, Int8Epilogue* en
   Int8Estimate& e = end->estimate;
   e.scale = swishes ? end->scale : scale;
   e.shift = swishes ? end->shift : shift;
-  e.step = adds ? end->residual_scale / end->out_scale : 0.0f;
+  e.step = adds ? end->residual_scale / end->quant.scale : 0.0f;
   const float residual = 128.0f * (e.step < 0 ? -e.step : e.step);
   const float error = swishes ? kSwishError : error_of(farthest, residual);
   if (!(largest < 0.25f) || !(error < 1.0f / 64.0f)) return;  // t is within int32
   e.limit = 0.5f - error;
-  e.low = end->low;
+  e.low = end->quant.low;
   e.high = 127;
   if (swishes) {
-    e.swish = end->inverse / 6.0f;
+    e.swish = end->quant.inverse / 6.0f;
     e.zero = zero;
   }
-  if (end->act == Act::kRelu || end->act == Act::kRelu6) e.low = max(end->low, end->zero);
+  if (end->act == Act::kRelu || end->act == Act::kRelu6)
+    e.low = max(end->quant.low, end->quant.zero);
   if (end->act != Act::kRelu6) return;
-  const VI six = round_to_int(min(splat(1024.0f), splat(6.0f / end->out_scale)));
-  e.high = min(e.high, six[0] + end->zero);
+  const VI six = round_to_int(min(splat(1024.0f), splat(6.0f / end->quant.scale)));
+  e.high = min(e.high, six[0] + end->quant.zero);
 }
 
 /// By the definition.
@@ -231,10 +232,10 @@ void begin_int8_epilogue(const View* multiplier, const View* bias, int64_t chann
   end->shift = shift;
   end->residual_scale = static_cast<float>(ending.residual_scale);
   end->act = static_cast<Act>(ending.act);
-  end->out_scale = static_cast<float>(ending.out_scale);
-  end->inverse = inverse_of(end->out_scale);
-  end->zero = static_cast<int32_t>(ending.out_zero);
-  end->low = static_cast<int32_t>(ending.low);
+  end->quant.scale = static_cast<float>(ending.out_scale);
+  end->quant.inverse = inverse_of(end->quant.scale);
+  end->quant.zero = static_cast<int32_t>(ending.out_zero);
+  end->quant.low = static_cast<int32_t>(ending.low);
   if constexpr (kEstimates)
     begin_estimate(channels, end->residual.data != nullptr, shift + channels + kPadding, end);
 }

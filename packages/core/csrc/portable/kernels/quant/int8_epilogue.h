@@ -15,17 +15,22 @@ struct Int8Ending {
   int64_t out_zero = 0, low = -127;
 };
 
+/// How v becomes an integer: clamp(round(v / scale) + zero, low, 127).
+struct QuantParams {
+  float scale = 0.0f;
+  float inverse = 0.0f;  // of the scale, or 0 if quotients cannot be computed by it
+  int32_t zero = 0, low = -127;
+};
+
 /// The epilogue, with the channels' factors and terms in arrays with room for whole vectors.
 struct Int8Epilogue {
-  const float* scale;
-  const float* shift;
-  MatrixRef out;       // kF32 or kI8
-  MatrixRef residual;  // the same, or data == nullptr: none
-  float residual_scale;
-  Act act;
-  float out_scale;
-  float inverse;                 // of out_scale, or 0 if quotients cannot be computed by it
-  int32_t zero = 0, low = -127;  // what is added to a rounded quotient, and the least result
+  const float* scale = nullptr;
+  const float* shift = nullptr;
+  MatrixRef out = {};       // kF32 or kI8
+  MatrixRef residual = {};  // the same, or data == nullptr: none
+  float residual_scale = 0.0f;
+  Act act = Act::kNone;
+  QuantParams quant = {};
   Int8Estimate estimate = {};
 };
 size_t int8_epilogue_bytes(int64_t channels);
@@ -65,13 +70,13 @@ struct Int8Rounding {
         divides(inverse[0] == 0.0f),
         once(is_close(scale, inverse)) {}
   PROA_INLINE explicit Int8Rounding(const Int8Epilogue& end)
-      : scale(splat(end.out_scale)),
-        inverse(splat(end.inverse)),
+      : scale(splat(end.quant.scale)),
+        inverse(splat(end.quant.inverse)),
         minus(-scale),
-        lowest(static_cast<float>(end.low - end.zero) * scale),
-        highest(static_cast<float>(127 - end.zero) * scale),
-        zero(splat<int32_t>(end.zero)),
-        divides(end.inverse == 0.0f),
+        lowest(static_cast<float>(end.quant.low - end.quant.zero) * scale),
+        highest(static_cast<float>(127 - end.quant.zero) * scale),
+        zero(splat<int32_t>(end.quant.zero)),
+        divides(end.quant.inverse == 0.0f),
         once(is_close(scale, inverse)) {
     if (end.act == Act::kRelu || end.act == Act::kRelu6) lowest = max(VF{}, lowest);
     if (end.act == Act::kRelu6) highest = min(splat(6.0f), highest);

@@ -17,7 +17,7 @@ PROA_INLINE int32_t int8_row_term(const Int8Step* row, int64_t k, int32_t x_zero
 
 /// The end of such a product: adds the terms of rows, if y_zero is not 0, and then finish_int8.
 struct Int8PairEnd {
-  Int8Epilogue end = {nullptr, nullptr, {}, {}, 0.0f, Act::kNone, 0.0f, 0.0f};
+  Int8Epilogue end;
   Int8Ends ends;
   const int32_t* row_terms = nullptr;  // or nullptr
 };

@@ -45,8 +45,7 @@ Status linear_int8(const Call& c) {
     rest += int8_packed_size(w);
   }
   const bool adds = c.n_in > 4 && c.in[4].given();
-  Int8Epilogue end = {nullptr, nullptr,    row_matrix(y), adds ? row_matrix(c.in[4]) : MatrixRef{},
-                      0.0f,    Act::kNone, 0.0f,          0.0f};
+  Int8Epilogue end = {nullptr, nullptr, row_matrix(y), adds ? row_matrix(c.in[4]) : MatrixRef{}};
   begin_int8_epilogue(&c.in[2], c.n_in > 3 ? &c.in[3] : nullptr, w.outs,
                       {a.act, a.out_scale, a.residual_scale, a.out_zero, a.low}, rest, &end);
   rest += int8_epilogue_bytes(w.outs);

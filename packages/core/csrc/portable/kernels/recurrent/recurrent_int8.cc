@@ -63,9 +63,7 @@ Status recurrent_int8(const Call& c) {
   }
   read_states(c.in[3], s, work.h);
   if (s.cell == Cell::kLstm) read_states(c.in[4], s, work.c);
-  Int8Epilogue end = {nullptr,     nullptr, rows_in(work.gates, s.batch, s.gates),
-                      MatrixRef{}, 0.0f,    Act::kNone,
-                      0.0f,        0.0f};
+  Int8Epilogue end = {nullptr, nullptr, rows_in(work.gates, s.batch, s.gates)};
   end.out.stride = 1;
   begin_int8_epilogue(&c.in[2], optional_input(c, 5), s.gates, {0, 0.0, 1.0}, work.ending, &end);
   PatchGemm product = int8_rows_product(w, packed, work.rows, s.batch);
