@@ -147,7 +147,8 @@ template <class Arith, class Tiled>
 PROA_INLINE void finish_tile(Tiled* tile, const Tile& t, int rows, int vecs) {
   if constexpr (kNarrows<Arith>) {
     if (t.epilogue.narrow != nullptr) {
-      if (t.epilogue.narrow->residual != nullptr) return finish_narrow<Arith, true>(*tile, t, rows, vecs);
+      if (t.epilogue.narrow->residual != nullptr)
+        return finish_narrow<Arith, true>(*tile, t, rows, vecs);
       return finish_narrow<Arith, false>(*tile, t, rows, vecs);
     }
   }
