@@ -163,6 +163,45 @@ def test_a_sum_takes_over_the_memory_of_what_it_adds(tmp_path: Path) -> None:
     assert held < predictors[0].memory()["arena"] < 1.8 * held
 
 
+class Scaled(proa.nn.Layer):
+    """Convolutions whose results are scaled and shifted after their activation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = proa.nn.Conv2D(3, 32, 3, padding=1)
+        self.second = proa.nn.Conv2D(32, 32, 1)
+
+    def forward(self, x: Any) -> Any:
+        y = proa.nn.functional.relu(self.first(x) * 0.75 + 0.125) * 1.5 + 0.25
+        return self.second(y) * 1.25 + 0.5
+
+
+@needs_bfloat16
+def test_convolutions_that_end_with_a_scale_multiply_in_bfloat16(
+    tmp_path: Path,
+) -> None:
+    network = Scaled()
+    network.eval()
+    path = tmp_path / "scaled.proa"
+    proa.jit.save(network, path, [InputSpec([None, 3, 12, 12], "float32", "x")])
+    kinds = {n.op for n in optimized_program(Config(os.fspath(path))).nodes()}
+    assert "conv2d_norm" in kinds
+    products = [
+        n for n in optimized_program(narrow(path)).nodes() if n.op.startswith("conv2d")
+    ]
+    assert [n.outputs[0].dtype for n in products] == ["bfloat16"] * 2
+    x = RNG.standard_normal((2, 3, 12, 12)).astype(np.float32)
+    (found,) = create_predictor(narrow(path)).run([x])
+    middle = np.maximum(convolved(network.first, x) * 0.75 + 0.125, 0) * 1.5 + 0.25
+    want = convolved(network.second, middle) * 1.25 + 0.5
+    np.testing.assert_allclose(found, want, rtol=0, atol=2**-6 * np.abs(want).max())
+    # What is named stays as it is.
+    named = narrow(path)
+    named.enable_bf16(keep=["conv2d_norm"])
+    left = [n for n in optimized_program(named).nodes() if n.op == "conv2d_norm"]
+    assert left and all(n.outputs[0].dtype == "float32" for n in left)
+
+
 class Words(proa.nn.Layer):
     """An embedding, a layer of `make`, and a product."""
 

@@ -14,6 +14,14 @@ from proa_slim.quant.lower import lower
 from proa_slim.quant.post_training import calibrate, convert
 
 RNG = np.random.default_rng(2)
+
+
+@pytest.fixture(autouse=True)
+def same_numbers():
+    """Tests draw the same numbers whichever ran before them."""
+    RNG.bit_generator.state = np.random.default_rng(2).bit_generator.state
+
+
 CONFIG = QuantConfig(activation="abs_max")
 
 

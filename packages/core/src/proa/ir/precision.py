@@ -11,6 +11,7 @@ from proa.ir.attributes import row_of
 from proa.ir.builder import make_node
 from proa.ir.flow import bodies_of, is_flow
 from proa.ir.passes.pipeline import apply
+from proa.ir.passes.scaled_convolution import unfuse_norm
 from proa.ir.program import Block, Node, Program, Value
 from proa.ir.shapes import infer
 from proa.ir.verify import verify
@@ -162,11 +163,13 @@ def compute_in_bfloat16(program: Program, keep: Collection[str] = ()) -> None:
     with float32 parameters, sums, means and softmax, which compute in float32 inside.
     Logarithms, exponentials and powers, what no product comes before (such as
     positions), and inputs and outputs are float32. Weights are converted here. Fusions
-    come before, so that the constants in them stay float32.
+    come before, so that the constants in them stay float32; a convolution with a norm
+    or a scale at its end is taken apart, as its kernels are of float32.
 
     Args:
         keep: Rows, or names of values that nodes make, that stay in float32.
     """
+    unfuse_norm(program, keep)
     classes = dict(_INFERENCE_CLASSES)
     classes.update(dict.fromkeys((name for name in keep if name in ROWS), "black"))
     names = [value.name for value in program.main.outputs]

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 
+from proa.ir.builder import make_node
 from proa.ir.passes.match import produced_by, rewrite
 from proa.ir.program import Array, Node, Program, Value
 
@@ -196,3 +198,86 @@ def is_scaled(product: Node) -> bool:
     """Whether a product ends with a scale, after which nothing can be fused."""
     attrs = product.attrs
     return bool(attrs.get("scale", 1.0) != 1.0 or attrs.get("offset", 0.0) != 0.0)
+
+
+def unfuse_norm(program: Program, keep: Collection[str] = ()) -> bool:
+    """Let convolutions that are followed by a norm have kernels of fewer bits; no pass
+    of the pipeline, as results round otherwise.
+
+    1. conv2d_norm(x, w, center, factor, shift, b?, residual?) -> conv2d_act(x, w *
+       factor, (b - center) * factor + shift, residual?), and scale(.., scale, offset)
+       after it if it has one of them.
+    2. conv(scale(x, c, d), w, b?, ..) without padding -> conv(x, w * c, b + d * sum(w),
+       ..), if it alone reads that.
+
+    Leaves scales of 2 as dead code. Requires constants of float32. Names in `keep` are
+    left alone: "conv2d_norm", or those of results.
+    """
+    changed = False
+    for block in program.blocks:
+        nodes: list[Node] = []
+        for node in block.nodes:
+            folded = _folded_norm(program, node)
+            if folded is None or not {node.op, node.outputs[0].name}.isdisjoint(keep):
+                nodes.append(node)
+                continue
+            attrs = dict(node.attrs)
+            scale, offset = attrs.pop("scale"), attrs.pop("offset")
+            if scale == 1.0 and offset == 0.0:
+                rewrite(node, "conv2d_act", folded, attrs)
+            else:
+                conv = make_node(program, "conv2d_act", folded, attrs)
+                nodes.append(conv)
+                numbers = {"scale": scale, "bias": offset}
+                rewrite(node, "scale", [conv.outputs[0]], numbers)
+            nodes.append(node)
+            changed = True
+        block.nodes = nodes
+        for node in nodes:
+            changed |= _fold_scaled_input(program, node, keep)
+    return changed
+
+
+def _fold_scaled_input(program: Program, node: Node, keep: Collection[str]) -> bool:
+    """Let weights scale what a convolution reads."""
+    before = produced_by(node.inputs[0], "scale") if node.inputs else None
+    if before is None or node.op not in ("conv2d", "conv2d_act"):
+        return False
+    if before.outputs[0].only_user is not node or before.outputs[0].name in keep:
+        return False
+    w, b, *rest = (*node.inputs[1:], None)[: len(node.inputs)]
+    if any(v is not None and (v.data is None or v.dtype != "float32") for v in (w, b)):
+        return False
+    if w is None or any(node.attrs["padding"]):
+        return False
+    weight = np.asarray(w.data, np.float64)
+    bias = before.attrs["bias"] * weight.sum((1, 2, 3))
+    bias += 0.0 if b is None else np.asarray(b.data, np.float64)
+    weight = weight * before.attrs["scale"]
+    node.inputs = [
+        before.inputs[0],
+        program.constant(weight.astype(np.float32), name=w.name),
+        program.constant(bias.astype(np.float32), name=f"{w.name}.shift"),
+        *(v for v in rest if v is not None),
+    ]
+    return True
+
+
+def _folded_norm(program: Program, node: Node) -> list[Value | None] | None:
+    """The inputs of conv2d_act that compute what a conv2d_norm does but for scales."""
+    if node.op != "conv2d_norm":
+        return None
+    x, w, center, factor, shift, b, residual = (*node.inputs, None, None)[:7]
+    given = [v for v in (w, center, factor, shift, b) if v is not None]
+    if any(v.data is None or v.dtype != "float32" for v in given):
+        return None
+    assert w is not None
+    weight, mean, wide, added, *old = (np.asarray(v.data, np.float64) for v in given)
+    bias = ((old[0] if old else 0.0) - mean) * wide + added
+    weight = weight * wide.reshape(-1, 1, 1, 1)
+    return [
+        x,
+        program.constant(weight.astype(np.float32), name=w.name),
+        program.constant(bias.astype(np.float32), name=f"{w.name}.shift"),
+        residual,
+    ]
