@@ -148,8 +148,8 @@ def inference(precision: str) -> Callable[[Figures], str]:
         lines += [cells for cells in rows.values() if any(cells[1:])]
         table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
         return (
-            f"{table}\n\nGeometric means over the best peer: {'; '.join(ends)}. Rows "
-            f"with a star spread or were disturbed: no verdict ({_where(part)})."
+            f"{table}\n\nGeometric means over the best peer: {'; '.join(ends)}.\n"
+            f"Rows with a star spread or were disturbed: no verdict.\n{_where(part)}."
         )
 
     return text
