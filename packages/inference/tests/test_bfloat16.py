@@ -170,10 +170,12 @@ class Scaled(proa.nn.Layer):
         super().__init__()
         self.first = proa.nn.Conv2D(3, 32, 3, padding=1)
         self.second = proa.nn.Conv2D(32, 32, 1)
+        self.third = proa.nn.Conv2D(32, 8, 3, padding=1)
 
     def forward(self, x: Any) -> Any:
-        y = proa.nn.functional.relu(self.first(x) * 0.75 + 0.125) * 1.5 + 0.25
-        return self.second(y) * 1.25 + 0.5
+        relu = proa.nn.functional.relu
+        y = relu(self.first(x) * 0.75 + 0.125) * 1.5 + 0.25
+        return self.third(relu(self.second(y) * 1.25 + 0.5) * 0.5 + 2.0)
 
 
 @needs_bfloat16
@@ -186,14 +188,17 @@ def test_convolutions_that_end_with_a_scale_multiply_in_bfloat16(
     proa.jit.save(network, path, [InputSpec([None, 3, 12, 12], "float32", "x")])
     kinds = {n.op for n in optimized_program(Config(os.fspath(path))).nodes()}
     assert "conv2d_norm" in kinds
-    products = [
-        n for n in optimized_program(narrow(path)).nodes() if n.op.startswith("conv2d")
-    ]
-    assert [n.outputs[0].dtype for n in products] == ["bfloat16"] * 2
+    nodes = list(optimized_program(narrow(path)).nodes())
+    products = [n for n in nodes if n.op.startswith("conv2d")]
+    assert [n.outputs[0].dtype for n in products] == ["bfloat16"] * 3
+    # Weights take in the scale before the second, but not the one before padding.
+    (scale,) = (n for n in nodes if n.op == "scale")
+    assert (scale.attrs["scale"], scale.attrs["bias"]) == (0.5, 2.0)
     x = RNG.standard_normal((2, 3, 12, 12)).astype(np.float32)
     (found,) = create_predictor(narrow(path)).run([x])
     middle = np.maximum(convolved(network.first, x) * 0.75 + 0.125, 0) * 1.5 + 0.25
-    want = convolved(network.second, middle) * 1.25 + 0.5
+    middle = np.maximum(convolved(network.second, middle) * 1.25 + 0.5, 0) * 0.5 + 2
+    want = convolved(network.third, middle)
     np.testing.assert_allclose(found, want, rtol=0, atol=2**-6 * np.abs(want).max())
     # What is named stays as it is.
     named = narrow(path)

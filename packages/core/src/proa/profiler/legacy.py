@@ -140,8 +140,8 @@ class Profiler:
         enabled: bool = True,
         options: ProfilerOptions | Mapping[str, Any] | None = None,
     ) -> None:
-        result = isinstance(options, ProfilerOptions)
-        self.profiler_options: Any = options if result else ProfilerOptions(options)  # type: ignore[arg-type]  # by the test above
+        is_ready = isinstance(options, ProfilerOptions)
+        self.profiler_options: Any = options if is_ready else ProfilerOptions(options)  # type: ignore[arg-type]  # is_ready says which
         self.enabled, self.batch_id = enabled, 0
 
     def __enter__(self) -> Profiler:

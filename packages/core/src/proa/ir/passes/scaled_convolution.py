@@ -245,7 +245,7 @@ def _fold_scaled_input(program: Program, node: Node, keep: Collection[str]) -> b
         return False
     if before.outputs[0].only_user is not node or before.outputs[0].name in keep:
         return False
-    w, b, *rest = (*node.inputs[1:], None)[: len(node.inputs)]
+    w, b, residual = (*node.inputs[1:], None, None)[:3]
     if any(v is not None and (v.data is None or v.dtype != "float32") for v in (w, b)):
         return False
     if w is None or any(node.attrs["padding"]):
@@ -258,7 +258,7 @@ def _fold_scaled_input(program: Program, node: Node, keep: Collection[str]) -> b
         before.inputs[0],
         program.constant(weight.astype(np.float32), name=w.name),
         program.constant(bias.astype(np.float32), name=f"{w.name}.shift"),
-        *(v for v in rest if v is not None),
+        *((residual,) if residual is not None else ()),
     ]
     return True
 
